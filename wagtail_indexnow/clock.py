@@ -1,0 +1,39 @@
+"""The one clock of slots, holds and leases: the database's, shared by all workers.
+
+Two workers whose own clocks differ must still agree on when a host may be called again. Tests
+that travel in time replace `now`.
+"""
+
+from datetime import UTC, datetime
+from typing import cast
+
+from django.conf import settings
+from django.db import connections, router
+from django.utils import timezone
+
+_QUERIES = {
+    "postgresql": "SELECT clock_timestamp() AT TIME ZONE 'UTC'",
+    "mysql": "SELECT UTC_TIMESTAMP(6)",
+}
+
+
+def now() -> datetime:
+    """Return the database server's current time, aware if `USE_TZ`, as Django stores it.
+
+    SQLite has no server: its clock is this machine's.
+    """
+    connection = connections[router.db_for_write(_model())]
+    query = _QUERIES.get(connection.vendor)
+    if query is None:
+        return timezone.now()
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        value = cast(datetime, cursor.fetchone()[0]).replace(tzinfo=UTC)
+    return value if settings.USE_TZ else timezone.make_naive(value)
+
+
+def _model() -> type:
+    # Only the database alias is wanted: importing models from this layer would turn it around.
+    from django.apps import apps
+
+    return apps.get_model("wagtail_indexnow", "Channel")

@@ -1,0 +1,129 @@
+"""Names and limits that several modules share. Names are the contract: they are stored."""
+
+from datetime import timedelta
+
+from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy as _
+
+APP_LABEL = "wagtail_indexnow"
+ANNOUNCE_ACTOR = "wagtail_indexnow.announce"
+DELIVER_ACTOR = "wagtail_indexnow.deliver"
+
+
+class Kind(TextChoices):
+    """Why a page is looked at again."""
+
+    GO_LIVE = "go_live", _("Scheduled to go live")
+    PUBLISH = "publish", _("Published")
+    REMOVE = "remove", _("Taken offline")
+    MOVE = "move", _("Moved or renamed")
+    VISIBILITY = "visibility", _("Hidden or shown")
+    MANUAL = "manual", _("Submitted by hand")
+
+
+#: Kinds whose content is new: their known URLs are announced again.
+CONTENT_KINDS = frozenset({Kind.GO_LIVE, Kind.PUBLISH, Kind.MANUAL})
+
+
+class IntentState(TextChoices):
+    PLANNED = "planned", _("Planned")
+    ANNOUNCED = "announced", _("Announced")
+    SKIPPED = "skipped", _("Skipped")
+    CANCELLED = "cancelled", _("Cancelled")
+    FAILED = "failed", _("Failed")
+
+
+class UrlState(TextChoices):
+    WAITING = "waiting", _("Waiting")
+    DELIVERED = "delivered", _("Told")
+    REJECTED = "rejected", _("Rejected")
+    FAILED = "failed", _("Failed")
+    SKIPPED = "skipped", _("Not sent")
+
+
+class Change(TextChoices):
+    """What happened to a URL since the engine last heard of it."""
+
+    ADDED = "added", _("Added")
+    UPDATED = "updated", _("Updated")
+    REMOVED = "removed", _("Removed")
+
+
+class Reason(TextChoices):
+    """Why something waits or was not sent: one plain sentence for an editor each."""
+
+    # of an intent
+    NOT_PUBLISHED_YET = (
+        "not_published_yet",
+        _("Waiting for Wagtail's publish_scheduled command to publish the page."),
+    )
+    PAGE_DELETED = "page_deleted", _("The page was deleted.")
+    SCHEDULE_CHANGED = "schedule_changed", _("The page was scheduled for another time.")
+    SCHEDULE_CANCELLED = "schedule_cancelled", _("The schedule was cancelled.")
+    PUBLISHED_OTHERWISE = (
+        "published_otherwise",
+        _("Another version was published; that was announced by itself."),
+    )
+    ALREADY_ANNOUNCED = "already_announced", _("This version was announced before.")
+    EXPIRED = "expired", _("The page had expired, or the time for trying ran out.")
+    NEVER_PUBLISHED = "never_published", _("The page did not go live within seven days.")
+    CANCELLED = "cancelled", _("Somebody cancelled this announcement.")
+    COPYING = "copying", _("The page is being copied; its privacy is not settled yet.")
+    PAGE_ERROR = "page_error", _("The page's own code failed while its URLs were asked for.")
+    # of a page
+    DISABLED = "disabled", _("IndexNow is switched off on this server.")
+    NOT_LIVE = "not_live", _("The page is not live.")
+    PRIVATE = "private", _("The page is private.")
+    ALIAS = "alias", _("The page is an alias; its source is announced instead.")
+    EMBARGOED = "embargoed", _("The page is an alias of a page that is not live yet.")
+    OPTED_OUT = "opted_out", _("The page is kept away from search engines.")
+    NO_URL = "no_url", _("The page has no public URL.")
+    FOREIGN_HOST = "foreign_host", _("The page's host is not served by this server.")
+    # of a URL or channel
+    DRY_RUN = "dry_run", _("Dry run: nothing is really sent.")
+    WITHDRAWN = "withdrawn", _("The URL was no longer public before it could be sent.")
+    ENDPOINT_GONE = "endpoint_gone", _("The search engine is no longer configured.")
+    KEY_FILE = "key_file", _("The key file does not answer as a search engine needs it.")
+    OTHER_INSTALLATION = (
+        "other_installation",
+        _("Another installation answers for this host; perhaps this is a copy of it."),
+    )
+    KEY_UNVERIFIED = "key_unverified", _("The engine is still verifying the key.")
+    KEY_REFUSED = "key_refused", _("The engine refuses the key; rotate it.")
+    BAD_KEY = "bad_key", _("The engine finds fault with the key or its location.")
+    BAD_REQUEST = "bad_request", _("The engine rejected the request.")
+    UNPROCESSABLE = "unprocessable", _("The engine rejected the URLs.")
+    ENDPOINT_WRONG = "endpoint_wrong", _("The engine's address does not accept submissions.")
+    RATE_LIMITED = "rate_limited", _("The engine asked us to slow down.")
+    TOO_LARGE = "too_large", _("The engine found the request too large.")
+    SERVER_ERROR = "server_error", _("The engine had a fault.")
+    NO_ANSWER = "no_answer", _("The engine did not answer.")
+
+
+#: Verdicts that say nothing about the page: its tracked URLs stay as they are.
+SILENT_REASONS = frozenset({Reason.DISABLED, Reason.FOREIGN_HOST})
+
+PAYLOAD_VERSION = 1
+LIST_SIZE = 100  # intents in one message
+PARKED_MESSAGES = 500  # delayed messages in the broker at a time
+CHUNK_SIZE = 500  # pages of a subtree in one transaction
+MAX_CAPTURED_URLS = 1_000  # former URLs kept as text
+MAX_URL_LENGTH = 2_048  # characters
+MAX_URLS_PER_POST = 10_000  # the protocol's limit
+MAX_BODY_BYTES = 5_000_000
+EXCERPT_LENGTH = 2_048  # characters of an answer that are kept
+
+RETRY_DELAYS = (timedelta(seconds=60), timedelta(seconds=300), timedelta(seconds=900))
+RETRY_DELAY_MAX = timedelta(hours=1)
+WAIT_DELAYS = (timedelta(seconds=60), timedelta(minutes=5))
+WAIT_DELAY_MAX = timedelta(minutes=15)
+NEVER_PUBLISHED_AFTER = timedelta(days=7)
+CANCEL_RECHECK = timedelta(seconds=60)
+COPY_SETTLE = timedelta(seconds=60)
+COPY_WINDOW = timedelta(days=1)
+LEASE_MIN = timedelta(seconds=60)
+LEASE_MAX = timedelta(hours=1)
+
+RELAY_HEARTBEAT = "relay"  # Heartbeat.name
+WORKER_HEARTBEAT = "worker"
+PUBLISH_SCHEDULED_HEARTBEAT = "publish_scheduled"

@@ -1,0 +1,24 @@
+"""Error types. The three branches of delivery are its three outcomes: retry, wait, give up."""
+
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+class IndexNowError(Exception):
+    """Something went wrong while telling search engines about a URL."""
+
+    def __init__(self, message: str = "", *args: Any) -> None:
+        super().__init__(message or (self.__doc__ or "").strip(), *args)
+
+
+class ConfigurationError(IndexNowError, ImproperlyConfigured):
+    """The WAGTAIL_INDEXNOW setting is wrong; run `manage.py check` for the details."""
+
+
+class PayloadError(IndexNowError):
+    """A message in the queue is not one of ours, or of a version that we do not know."""
+
+
+class TransportError(IndexNowError):
+    """No answer came: the name did not resolve, TLS failed, or time ran out."""

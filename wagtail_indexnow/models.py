@@ -1,0 +1,264 @@
+"""The tables. NULLs instead of partial indexes, so that every database behaves alike.
+
+Rows name pages by plain integers: pages come and go, and the page model may be swapped.
+"""
+
+from datetime import datetime, timedelta
+from typing import ClassVar, Self
+
+from django.db import models
+from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
+
+from .constants import (
+    LEASE_MAX,
+    LEASE_MIN,
+    Change,
+    IntentState,
+    Kind,
+    Reason,
+    UrlState,
+)
+
+
+def lease_for(handed_count: int) -> timedelta:
+    """Return how long a hand-over counts as under way: 60 s, doubling to an hour."""
+    exponent = min(max(handed_count - 1, 0), 16)
+    return min(LEASE_MIN * 2**exponent, LEASE_MAX)
+
+
+class IntentQuerySet(models.QuerySet["Intent"]):
+    def planned(self) -> Self:
+        return self.filter(state=IntentState.PLANNED)
+
+    def due(self, now: datetime) -> Self:
+        return self.planned().filter(run_at__lte=now)
+
+    def free_to_hand_over(self, now: datetime) -> Self:
+        """Leave out rows whose last hand-over may still be under way.
+
+        The lease counts from the later of `handed_at` and `run_at`.
+        """
+        free = Q(handed_at=None)
+        count = 1
+        while True:
+            before = now - lease_for(count)
+            is_last = lease_for(count) == LEASE_MAX
+            counted = Q(handed_count__gte=count) if is_last else Q(handed_count=count)
+            free |= counted & Q(handed_at__lte=before, run_at__lte=before)
+            if is_last:
+                return self.filter(free)
+            count += 1
+
+    def overdue(self, now: datetime, grace: timedelta) -> Self:
+        """Select go-lives that `publish_scheduled` should long have published."""
+        return self.planned().filter(
+            kind=Kind.GO_LIVE, reason=Reason.NOT_PUBLISHED_YET, expected_at__lte=now - grace
+        )
+
+
+class Intent(models.Model):
+    """One reason to look at a page (or subtree) again at a time, and tell engines what changed.
+
+    The transactional outbox: written with the editor's change, ended with the URLs it changed.
+    `former_urls` is `{"own": [url, …], "base": url or null}`, a snapshot of what will be gone.
+    """
+
+    key = models.CharField(max_length=191, unique=True)
+    kind = models.CharField(_("kind"), max_length=16, choices=Kind.choices)
+    page_id = models.BigIntegerField(db_index=True)
+    page_title = models.CharField(_("page"), max_length=255, blank=True)
+    locale = models.CharField(_("locale"), max_length=100, blank=True)
+    translation_key = models.UUIDField(null=True, blank=True)
+    revision_id = models.BigIntegerField(null=True, blank=True)
+    expected_at = models.DateTimeField(_("due"), null=True, blank=True)
+    run_at = models.DateTimeField(_("next look"), null=True, blank=True, db_index=True)
+    state = models.CharField(
+        _("state"), max_length=16, choices=IntentState.choices, default=IntentState.PLANNED
+    )
+    reason = models.CharField(_("reason"), max_length=32, choices=Reason.choices, blank=True)
+    error = models.TextField(_("error"), blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+    waits = models.PositiveIntegerField(default=0)
+    version = models.PositiveIntegerField(default=0)
+    subtree = models.BooleanField(default=False)
+    cursor = models.CharField(max_length=255, blank=True)
+    former_urls = models.JSONField(default=dict, blank=True)
+    published_at = models.DateTimeField(null=True, blank=True)
+    scheduled_by = models.CharField(_("planned by"), max_length=255, blank=True)
+    correlation_id = models.CharField(max_length=64, blank=True)
+    created_at = models.DateTimeField(_("planned at"))
+    handed_at = models.DateTimeField(null=True, blank=True)
+    handed_count = models.PositiveIntegerField(default=0)
+    finished_at = models.DateTimeField(_("ended at"), null=True, blank=True)
+
+    objects: ClassVar[IntentQuerySet] = IntentQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        verbose_name = _("IndexNow announcement")
+        verbose_name_plural = _("IndexNow announcements")
+        ordering = ["-created_at", "-pk"]
+        indexes = [
+            models.Index(fields=["finished_at"], name="indexnow_intent_finished"),
+            models.Index(fields=["kind", "state", "expected_at"], name="indexnow_intent_schedule"),
+            models.Index(fields=["state", "subtree"], name="indexnow_intent_subtree"),
+        ]
+
+    def __str__(self) -> str:
+        return self.key
+
+    def is_overdue(self, now: datetime, grace: timedelta) -> bool:
+        """Say whether `publish_scheduled` should long have published this page."""
+        return (
+            self.state == IntentState.PLANNED
+            and self.reason == Reason.NOT_PUBLISHED_YET
+            and self.expected_at is not None
+            and self.expected_at <= now - grace
+        )
+
+
+class Delivery(models.Model):
+    """One POST with its URLs and its answer. `status` NULL: in flight, or no answer came."""
+
+    endpoint = models.CharField(_("search engine"), max_length=64)
+    host = models.CharField(_("host"), max_length=255)
+    started_at = models.DateTimeField(_("started"), db_index=True)
+    finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
+    status = models.PositiveSmallIntegerField(_("answer"), null=True, blank=True)
+    error_code = models.CharField(_("error code"), max_length=128, blank=True)
+    excerpt = models.TextField(_("excerpt"), blank=True)
+    urls = models.JSONField(_("URLs"), default=list)
+    outcome = models.CharField(_("outcome"), max_length=32, blank=True)
+
+    class Meta:
+        verbose_name = _("IndexNow delivery")
+        verbose_name_plural = _("IndexNow deliveries")
+        ordering = ["-started_at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.endpoint} {self.host} {self.started_at:%Y-%m-%d %H:%M:%S}"
+
+
+class TrackedUrlQuerySet(models.QuerySet["TrackedUrl"]):
+    def public(self) -> Self:
+        """Select what engines know, or are about to be told, as public."""
+        return self.exclude(change=Change.REMOVED)
+
+    def ready(self, now: datetime) -> Self:
+        """Select what waits, is due and is not in another worker's hands."""
+        return self.filter(not_before__lte=now).filter(
+            Q(lease_until=None) | Q(lease_until__lte=now)
+        )
+
+    def of_channel(self, endpoint: str, host: str) -> Self:
+        return self.filter(endpoint=endpoint, host=host)
+
+    def moved_since_claim(self) -> Self:
+        return self.exclude(claimed_version=F("version"))
+
+
+class TrackedUrl(models.Model):
+    """One URL at one endpoint: what waits for it, and what was last sent and answered."""
+
+    endpoint = models.CharField(_("search engine"), max_length=64)
+    host = models.CharField(_("host"), max_length=255)
+    url = models.CharField(_("URL"), max_length=2048)
+    url_hash = models.CharField(max_length=64, editable=False)
+    page_id = models.BigIntegerField(null=True, blank=True, db_index=True)
+    intent = models.ForeignKey(
+        Intent, null=True, blank=True, on_delete=models.SET_NULL, related_name="tracked_urls"
+    )
+    change = models.CharField(_("change"), max_length=16, choices=Change.choices)
+    changed_at = models.DateTimeField(_("changed"), null=True, blank=True, db_index=True)
+    published_at = models.DateTimeField(null=True, blank=True)
+    version = models.PositiveIntegerField(default=0)
+    claimed_version = models.PositiveIntegerField(default=0)
+    not_before = models.DateTimeField(_("waits until"), null=True, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    state = models.CharField(
+        _("state"), max_length=16, choices=UrlState.choices, default=UrlState.WAITING
+    )
+    reason = models.CharField(_("reason"), max_length=32, choices=Reason.choices, blank=True)
+    attempts = models.PositiveIntegerField(_("tries"), default=0)
+    sent_at = models.DateTimeField(_("sent"), null=True, blank=True)
+    last_status = models.PositiveSmallIntegerField(_("last answer"), null=True, blank=True)
+    delivery = models.ForeignKey(
+        Delivery, null=True, blank=True, on_delete=models.SET_NULL, related_name="tracked_urls"
+    )
+
+    objects: ClassVar[TrackedUrlQuerySet] = TrackedUrlQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        verbose_name = _("IndexNow URL")
+        verbose_name_plural = _("IndexNow URLs")
+        ordering = ["-changed_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["endpoint", "url_hash"], name="indexnow_url_once_per_endpoint"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["endpoint", "host", "not_before"], name="indexnow_url_ready"),
+            models.Index(fields=["state", "changed_at"], name="indexnow_url_state"),
+        ]
+
+    def __str__(self) -> str:
+        return self.url
+
+
+class Channel(models.Model):
+    """One (endpoint, host): its pace, holds and verification. Host `""` is the endpoint itself."""
+
+    endpoint = models.CharField(_("search engine"), max_length=64)
+    host = models.CharField(_("host"), max_length=255, blank=True)
+    not_before = models.DateTimeField(_("waits until"), null=True, blank=True)
+    handed_at = models.DateTimeField(null=True, blank=True)
+    strikes = models.PositiveIntegerField(default=0)
+    hold_reason = models.CharField(_("hold"), max_length=32, choices=Reason.choices, blank=True)
+    hold_started_at = models.DateTimeField(_("held since"), null=True, blank=True)
+    verified_at = models.DateTimeField(_("key accepted"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("IndexNow channel")
+        verbose_name_plural = _("IndexNow channels")
+        constraints = [
+            models.UniqueConstraint(fields=["endpoint", "host"], name="indexnow_channel_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.endpoint} {self.host}".strip()
+
+
+class HostKey(models.Model):
+    """The IndexNow key of one host, and what the last look at its key file found."""
+
+    host = models.CharField(_("host"), max_length=255, unique=True)
+    key = models.CharField(max_length=128)
+    previous_key = models.CharField(max_length=128, blank=True)
+    checked_key = models.CharField(max_length=128, blank=True)
+    checked_at = models.DateTimeField(_("checked"), null=True, blank=True)
+    checked_by = models.CharField(max_length=64, blank=True)
+    check_result = models.CharField(_("key file"), max_length=32, blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = _("IndexNow key")
+        verbose_name_plural = _("IndexNow keys")
+        permissions = [("manage_indexnow", _("Can manage IndexNow keys and holds"))]
+
+    def __str__(self) -> str:
+        return self.host
+
+
+class Heartbeat(models.Model):
+    """When a part of the machinery was last seen at work."""
+
+    name = models.CharField(max_length=64, unique=True)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = _("heartbeat")
+        verbose_name_plural = _("heartbeats")
+
+    def __str__(self) -> str:
+        return self.name
