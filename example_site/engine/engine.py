@@ -7,11 +7,14 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+from example_site.engine.admin import PREFIX, serve_admin
+from example_site.engine.crawl import Crawler, Sightings
 from example_site.engine.desk import Desk
 from example_site.engine.hosts import HostMap, parse_authority, require_loopback_address
 from example_site.engine.key_check import KeyCheckResult, check_key_file
 from example_site.engine.keys import HostAndKey, KeyBook, KeyState
 from example_site.engine.pace import Pace
+from example_site.engine.page import STYLE_PATH, page_reply, render_page
 from example_site.engine.profiles import PROFILES
 from example_site.engine.records import Answer, Incoming, Reply, RequestRecord
 from example_site.engine.server import EngineServer
@@ -30,6 +33,8 @@ class Engine:
     :param clock: seconds since 1970 as a callable; the only time rules look at.
     :param port: 0 picks a free one.
     :param check_keys: ``False`` takes any well-formed key without fetching its file.
+    :param address: where to listen; loopback only.
+    :param crawl: look at each accepted URL through the map, in a background thread.
     :param overrides: fields of :class:`~example_site.engine.profiles.Profile`.
     :raises ValueError: on an unknown profile, an address or a map target that is not loopback,
         or a map that names a real engine.
@@ -45,6 +50,7 @@ class Engine:
         check_keys: bool = True,
         *,
         address: str = "127.0.0.1",
+        crawl: bool = False,
         **overrides: Any,
     ) -> None:
         if profile not in PROFILES:
@@ -58,6 +64,8 @@ class Engine:
         self._script = Script()
         self._pace = Pace(self.profile)
         self._keys = KeyBook(self.profile, self._check_key if check_keys else None)
+        self._crawler = Crawler(self._map)
+        self._is_crawling = crawl
         self._server: EngineServer | None = None
         self._thread: threading.Thread | None = None
         self._desk = Desk(
@@ -83,6 +91,8 @@ class Engine:
             daemon=True,
         )
         self._thread.start()
+        if self._is_crawling:
+            self._crawler.start()
         return self
 
     def stop(self) -> None:
@@ -91,6 +101,7 @@ class Engine:
             return
         self._server.stop()
         self._thread.join()
+        self._crawler.stop()
         self._server = self._thread = None
 
     def __enter__(self) -> Self:
@@ -133,8 +144,13 @@ class Engine:
     @property
     def keys(self) -> dict[HostAndKey, KeyState]:
         """State of every (host, key) that reached the key check."""
-        self._keys.run_due(self.now())
+        self.run_due_checks()
         return self._keys.snapshot()
+
+    @property
+    def sightings(self) -> Sightings:
+        """What the crawl saw: (record number, URL) → ``200``, ``301``, ``404``, ``noindex`` …"""
+        return self._crawler.sightings()
 
     def urls(self, host: str | None = None) -> list[str]:
         """Return the received URLs in order; those sent again come again.
@@ -167,6 +183,7 @@ class Engine:
         self._script.clear()
         self._keys.clear()
         self._pace.clear()
+        self._crawler.clear()
 
     def set_clock(self, clock: Clock | float) -> None:
         """Use another clock, or stand still at a time, and make the key checks now due."""
@@ -175,7 +192,20 @@ class Engine:
         else:
             fixed_at = float(clock)
             self._clock = lambda: fixed_at
+        self.run_due_checks()
+
+    def run_due_checks(self) -> None:
+        """Make the lazy key checks whose delay is over."""
         self._keys.run_due(self.now())
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock on, whether it runs or stands still, and make the checks now due."""
+        clock = self._clock
+        self.set_clock(lambda: clock() + seconds)
+
+    def wait_crawled(self, timeout_s: float = 5.0) -> bool:
+        """Wait, in real seconds, until every accepted URL was looked at; tell whether so."""
+        return self._crawler.wait(timeout_s)
 
     def now(self) -> float:
         """Return the engine's time in seconds since 1970."""
@@ -185,7 +215,25 @@ class Engine:
         return check_key_file(location, key, self._map, self.profile)
 
     def _accepted(self, record: RequestRecord) -> None:
-        """Take note of a record whose URLs were received."""
+        if self._is_crawling:
+            self._crawler.add(record)
 
     def _route(self, incoming: Incoming) -> Reply:
+        if incoming.path.startswith(PREFIX):
+            return serve_admin(self, incoming)
+        if incoming.method in ("GET", "HEAD"):
+            if incoming.path in ("/", STYLE_PATH):
+                return page_reply(incoming, self._page())
+            if incoming.path == "/favicon.ico":
+                # Browsers ask for it unbidden; it is no request to the engine.
+                return Reply(status=404, headers={}, body=b"")
         return self._desk.take_in(incoming)
+
+    def _page(self) -> str:
+        return render_page(
+            profile=self.profile.name,
+            now=self.now(),
+            requests=self.requests,
+            keys=self.keys,
+            sightings=self.sightings,
+        )

@@ -1,4 +1,4 @@
-"""What the engine knows of each (host, key): when it checks, what it remembers (M10–M13)."""
+"""What the engine knows of each (host, key): when it checks, what it remembers (M10 to M13)."""
 
 import threading
 from collections import defaultdict

@@ -36,7 +36,7 @@ class Profile:
     key_file_timeout_s: float = 3.0
     key_file_max_bytes: int = 1024
 
-    # M10–M13: when the key is checked and what is remembered.
+    # M10 to M13: when the key is checked and what is remembered.
     key_check: KeyCheck = "eager"
     key_check_delay_s: float = 0.0
     pending_answer: PendingAnswer = "accept"
