@@ -53,7 +53,7 @@ def serve_admin(engine: "Engine", incoming: Incoming) -> Reply:
         is_other_method = name in READ or name in STEER
         return json_reply(405 if is_other_method else 404, {"error": "There is no such action."})
     try:
-        return json_reply(200, actions[name](engine, _arguments(incoming)))
+        return json_reply(200, actions[name](engine, _arguments_of(incoming)))
     except (ValueError, TypeError, KeyError) as error:
         return json_reply(400, {"error": f"{type(error).__name__}: {error}"})
 
@@ -64,7 +64,7 @@ def json_reply(status: int, value: Any) -> Reply:
     return Reply(status=status, headers={"Content-Type": JSON}, body=body)
 
 
-def _arguments(incoming: Incoming) -> Fields:
+def _arguments_of(incoming: Incoming) -> Fields:
     if incoming.method == "GET":
         return dict(parse_qsl(incoming.query))
     parsed = json.loads(incoming.raw or b"{}")
@@ -87,13 +87,13 @@ def _urls(engine: "Engine", arguments: Fields) -> list[str]:
     return engine.urls(arguments.get("host"))
 
 
-def _keys(engine: "Engine", arguments: Fields) -> list[dict[str, Any]]:
+def _keys(engine: "Engine", _arguments: Fields) -> list[dict[str, Any]]:
     return [
         {"host": host, "key": key, **asdict(state)} for (host, key), state in engine.keys.items()
     ]
 
 
-def _reset(engine: "Engine", arguments: Fields) -> dict[str, bool]:
+def _reset(engine: "Engine", _arguments: Fields) -> dict[str, bool]:
     engine.reset()
     return {"ok": True}
 

@@ -7,7 +7,10 @@ from urllib.parse import parse_qsl
 
 from example_site.engine.records import Incoming
 
-KNOWN_FIELDS = {"POST": {"host", "key", "keyLocation", "urlList"}, "GET": {"url", "key"}}
+KNOWN_FIELDS = {
+    "POST": {"host", "key", "keyLocation", "urlList"},
+    "GET": {"url", "key", "keyLocation", "noreping"},
+}
 # RFC 3986: the only characters a URL may hold, and percent signs only before two hex digits.
 ESCAPED_URL = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*")
 
@@ -37,7 +40,7 @@ def _of_headers(incoming: Incoming) -> Iterator[str]:
 def _of_fields(incoming: Incoming, fields: Mapping[str, Any] | None) -> Iterator[str]:
     if "noreping" in dict(parse_qsl(incoming.query, keep_blank_values=True)):
         yield "noreping"
-    known = KNOWN_FIELDS.get(incoming.method, set()) | {"keyLocation", "noreping"}
+    known = KNOWN_FIELDS.get(incoming.method, set())
     yield from (f"unknown_field:{name}" for name in fields or () if name not in known)
 
 

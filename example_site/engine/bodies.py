@@ -17,7 +17,8 @@ def body_for(style: BodyStyle, verdict: Verdict) -> tuple[str, bytes]:
     if style == "yandex":
         return _yandex(verdict)
     if style == "text":
-        return TEXT, (verdict.reason or "OK").encode()
+        # A URL may hold half a surrogate pair, which has no UTF-8.
+        return TEXT, (verdict.reason or "OK").encode("utf-8", "backslashreplace")
     return "", b""
 
 

@@ -23,7 +23,7 @@ from example_site.engine.records import (
 from example_site.engine.rules import (
     ABSOLUTE_URL,
     INDEXNOW_PATH,
-    RefusedRequest,
+    RefusedRequestError,
     fields_of,
     judge,
 )
@@ -74,7 +74,7 @@ class Desk:
     def _decide(self, incoming: Incoming, fields: Mapping[str, Any] | None, now: float) -> Outcome:
         try:
             submission = judge(incoming, fields, self.profile, self.host_map.hosts())
-        except RefusedRequest as refused:
+        except RefusedRequestError as refused:
             urls = tuple(dict.fromkeys(strings_in(incoming, fields)))
             return Outcome(verdict=refused.verdict, urls=urls)
         too_soon = self.pace.too_soon(submission.urls, now)

@@ -3,13 +3,16 @@
 import http.client
 import ssl
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from example_site.engine.hosts import HostMap, parse_authority
 
 USER_AGENT = "wagtail-indexnow-local-engine/1"
 MAX_REDIRECTS = 5
+# What a URL may hold goes out as it came; anything else is escaped as a browser would.
+UNTOUCHED = "/%:@!$&'()*+,;=~"
 REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -52,25 +55,21 @@ def fetch(
 
 
 def _fetch_once(url: str, host_map: HostMap, deadline: float, limit: int) -> Fetched:
-    parts = urlsplit(url)
     try:
-        host = parse_authority(parts.netloc).host
-    except ValueError as error:
-        raise FetchError(str(error)) from error
-    base = host_map.base_for(host)
-    if base is None:
-        raise UnmappedHostError(host)
-    target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
-    if parts.query:
-        target += "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?")
-    port = "" if parts.port is None else f":{parts.port}"
-    connection = _connection(base, deadline)
-    try:
-        return _exchange(connection, target, host + port, deadline, limit)
+        parts = urlsplit(url)
+        authority = parse_authority(parts.netloc)
+        base = host_map.base_for(authority.host)
+        if base is None:
+            raise UnmappedHostError(authority.host)
+        with closing(_connection(base, deadline)) as connection:
+            return _exchange(connection, _target(parts), str(authority), deadline, limit)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise FetchError(f"{type(error).__name__}: {error}") from error
-    finally:
-        connection.close()
+
+
+def _target(parts: SplitResult) -> str:
+    path, query = quote(parts.path or "/", safe=UNTOUCHED), quote(parts.query, safe=UNTOUCHED + "?")
+    return f"{path}?{query}" if query else path
 
 
 def _connection(base: str, deadline: float) -> http.client.HTTPConnection:

@@ -26,6 +26,10 @@ class Authority:
     host: str
     port: int | None
 
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port is None else f"{host}:{self.port}"
+
 
 @lru_cache(maxsize=1024)
 def parse_authority(text: str) -> Authority:

@@ -28,7 +28,7 @@ class LoopbackSite:
         self.visits: list[tuple[str, str]] = []
         self._server = _SiteServer(self)
         self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.005}, daemon=True
         )
 
     @property
@@ -77,5 +77,5 @@ class _SiteHandler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(page.body)
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *_: Any) -> None:
         """Keep quiet."""

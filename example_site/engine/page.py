@@ -66,9 +66,9 @@ def page_reply(incoming: Incoming, body: str) -> Reply:
         "Content-Security-Policy": "default-src 'none'; style-src 'self'",
         "X-Content-Type-Options": "nosniff",
     }
-    return Reply(
-        status=200, headers=headers, body=STYLE.read_bytes() if is_style else body.encode()
-    )
+    # A URL may hold half a surrogate pair, which has no UTF-8.
+    content = STYLE.read_bytes() if is_style else body.encode("utf-8", "backslashreplace")
+    return Reply(status=200, headers=headers, body=content)
 
 
 def render_page(

@@ -39,7 +39,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 ParsedUrl = tuple[Authority, str]
 
 
-class RefusedRequest(Exception):
+class RefusedRequestError(Exception):
     """The request broke a rule; ``verdict`` says which and what to answer."""
 
     def __init__(self, verdict: Verdict) -> None:
@@ -47,9 +47,9 @@ class RefusedRequest(Exception):
         self.verdict = verdict
 
 
-def refusal(rule: str, status: int, reason: str, *, target: str = "") -> RefusedRequest:
+def refusal(rule: str, status: int, reason: str, *, target: str = "") -> RefusedRequestError:
     """Return the exception for a request that is malformed in one named part."""
-    return RefusedRequest(
+    return RefusedRequestError(
         Verdict(
             status=status,
             rule=rule,
@@ -74,12 +74,12 @@ def fields_of(incoming: Incoming) -> dict[str, Any] | None:
 def check_route(incoming: Incoming) -> None:
     """Refuse other paths and methods (M1).
 
-    :raises RefusedRequest: with 404 or 405.
+    :raises RefusedRequestError: with 404 or 405.
     """
     if not INDEXNOW_PATH.fullmatch(incoming.path):
         raise refusal("M1", 404, "There is nothing at this path.")
     if incoming.method not in ("GET", "POST"):
-        raise RefusedRequest(
+        raise RefusedRequestError(
             Verdict(
                 status=405,
                 rule="M1",
@@ -100,7 +100,7 @@ def judge(
 
     :param fields: what :func:`fields_of` returned for this request.
     :param mapped_hosts: hosts in the map, whose ports are ignored (M5).
-    :raises RefusedRequest: on the first broken rule, in the order of M3.
+    :raises RefusedRequestError: on the first broken rule, in the order of M3.
     """
     check_route(incoming)
     fields = _readable(incoming, fields, profile)
@@ -217,8 +217,7 @@ def _key_location(
     profile: Profile,
 ) -> str:
     if "keyLocation" not in fields:
-        port = "" if site.port is None else f":{site.port}"
-        return f"https://{site.host}{port}/{key}.txt"
+        return f"https://{site}/{key}.txt"
     location = fields["keyLocation"]
     try:
         authority, _path = _split(location if isinstance(location, str) else "")

@@ -77,8 +77,6 @@ def _hang_up(connection: socket.socket) -> None:
 class _Handler(BaseHTTPRequestHandler):
     server: EngineServer
     protocol_version = "HTTP/1.1"
-    server_version = "LocalIndexNow/1"
-    sys_version = ""
     # One buffered write per reply, sent at once: no wait for the other side's delayed ACK.
     wbufsize = -1
     disable_nagle_algorithm = True
@@ -89,7 +87,11 @@ class _Handler(BaseHTTPRequestHandler):
             return self._serve
         raise AttributeError(name)
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def version_string(self) -> str:
+        """Return the Server header, without Python's version."""
+        return "LocalIndexNow/1"
+
+    def log_message(self, *_: Any) -> None:
         """Keep quiet: the record is on the page and in the admin answers."""
 
     def _serve(self) -> None:
