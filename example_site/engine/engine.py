@@ -63,7 +63,7 @@ class Engine:
         self._records = Records()
         self._script = Script()
         self._pace = Pace(self.profile)
-        self._keys = KeyBook(self.profile, self._check_key if check_keys else None)
+        self._keys = KeyBook(self.profile, self._check_key, takes_every_key=not check_keys)
         self._crawler = Crawler(self._map)
         self._is_crawling = crawl
         self._server: EngineServer | None = None

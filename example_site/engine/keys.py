@@ -36,10 +36,11 @@ class KeyState:
 class KeyBook:
     """Decides the last step of a submission. Thread-safe; fetches outside the shared lock."""
 
-    def __init__(self, profile: Profile, check_key: CheckKey | None) -> None:
-        """:param check_key: (location, key) → result; ``None`` takes every key unchecked."""
+    def __init__(self, profile: Profile, check_key: CheckKey, *, takes_every_key: bool) -> None:
+        """:param check_key: (location, key) → result; not called if every key is taken."""
         self._profile = profile
         self._check_key = check_key
+        self._takes_every_key = takes_every_key
         self._lock = threading.Lock()
         self.clear()
 
@@ -69,12 +70,12 @@ class KeyBook:
         for pair, state in self.snapshot().items():
             if state.status == "pending" and state.check_due_at <= now:
                 with self._turn(pair):
-                    current = self.snapshot().get(pair)
+                    current = self._state(pair)
                     if current is not None and current.status == "pending":
                         self._check(pair, current, now)
 
     def _decide(self, pair: HostAndKey, location: str, now: float) -> Verdict:
-        state = self.snapshot().get(pair)
+        state = self._state(pair)
         if state is None:
             return self._first(pair, location, now)
         if state.status == "pending":
@@ -86,13 +87,13 @@ class KeyBook:
     def _first(self, pair: HostAndKey, location: str, now: float) -> Verdict:
         is_lazy = self._profile.key_check == "lazy"
         state = KeyState(
-            status="unchecked" if self._check_key is None else "pending",
+            status="unchecked" if self._takes_every_key else "pending",
             key_location=location,
             first_seen_at=now,
             check_due_at=now + self._profile.key_check_delay_s if is_lazy else now,
         )
         self._store(pair, state)
-        if self._check_key is None:
+        if self._takes_every_key:
             return verdict_on(state)
         if state.check_due_at <= now:
             state = self._check(pair, state, now)
@@ -107,8 +108,6 @@ class KeyBook:
         return verdict_on(self._check(pair, state, now))
 
     def _check(self, pair: HostAndKey, state: KeyState, now: float) -> KeyState:
-        if self._check_key is None:
-            return state
         result = self._check_key(state.key_location, pair[1])
         state = replace(
             state,
@@ -139,6 +138,10 @@ class KeyBook:
     def _turn(self, pair: HostAndKey) -> threading.Lock:
         with self._lock:
             return self._turns[pair]
+
+    def _state(self, pair: HostAndKey) -> KeyState | None:
+        with self._lock:
+            return self._states.get(pair)
 
     def _store(self, pair: HostAndKey, state: KeyState) -> None:
         with self._lock:

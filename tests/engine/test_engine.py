@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from example_site.engine import Answer, Engine
+from example_site.engine import Answer, Engine, crawl
 from example_site.engine.loopback_site import Page
 from example_site.engine.selftest import HOST, JSON, KEY, NOON, Bench
 from tests.engine.conftest import Start
@@ -115,6 +115,18 @@ def test_an_engine_starts_once_at_a_time_and_again_after_a_stop() -> None:
         assert engine.endpoint == engine.url + "/indexnow"
     with engine:
         assert engine.url
+
+
+def test_a_fault_of_the_engine_shows_its_traceback(
+    start: Start, capfd: pytest.CaptureFixture[str]
+) -> None:
+    b = start()
+    b.engine._clock = lambda: 1 / 0
+
+    with pytest.raises(http.client.RemoteDisconnected):
+        b.post()
+
+    assert "ZeroDivisionError" in capfd.readouterr().err
 
 
 def test_an_engine_can_listen_on_ipv6() -> None:
@@ -308,6 +320,25 @@ def test_m22_a_reset_forgets_the_crawl(start: Start) -> None:
 
     b.engine.reset()
 
+    assert b.engine.sightings == {}
+
+
+def test_m22_a_reset_ends_a_long_crawl(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    b = start(crawl=True, check_keys=False)
+    looking, go_on = threading.Event(), threading.Event()
+
+    def sight(_url: str, _host_map: object) -> str:
+        looking.set()
+        go_on.wait(5)
+        return "200"
+
+    monkeypatch.setattr(crawl, "sight", sight)
+    b.post(*(f"/{number}/" for number in range(1000)))
+    looking.wait(5)
+    b.engine.reset()
+    go_on.set()
+
+    assert b.engine.wait_crawled()
     assert b.engine.sightings == {}
 
 

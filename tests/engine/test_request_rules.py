@@ -1,7 +1,9 @@
 """M1 to M7: what a request must be before rate and key are looked at."""
 
 import json
+import socket
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -83,6 +85,19 @@ def test_m03_a_body_that_cannot_be_read_ends_the_connection(
 
     assert (reply.status, reply.rule) == (status, "M3")
     assert reply.headers["connection"] == "close"
+
+
+def test_m03_a_body_that_ends_early_is_refused(start: Start) -> None:
+    b = start()
+    target = urlsplit(b.engine.url)
+    with socket.create_connection((target.hostname, target.port), timeout=5) as connection:
+        connection.sendall(b"POST /indexnow HTTP/1.1\r\nContent-Length: 10\r\n\r\n{}")
+        connection.shutdown(socket.SHUT_WR)
+
+        answer = connection.makefile("rb").readline()
+
+    assert b" 400 " in answer
+    assert b.engine.requests[0].reason == "The body cannot be read: it ended early."
 
 
 @pytest.mark.parametrize(
