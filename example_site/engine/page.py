@@ -136,10 +136,10 @@ def _urls(record: RequestRecord, sightings: Sightings) -> str:
 
 def _url(record: RequestRecord, url: str, sightings: Sightings) -> str:
     seen = sightings.get((record.number, url), "")
-    badges = _badge(seen, TONES.get(seen, "gone")) if seen else ""
-    if url in record.too_soon:
-        badges += _badge("too soon", "wait")
-    return f"<li><code>{escape(url)}</code> {badges}</li>"
+    parts = [f"<code>{escape(url)}</code>"]
+    parts += [_badge(seen, TONES.get(seen, "gone"))] if seen else []
+    parts += [_badge("too soon", "wait")] if url in record.too_soon else []
+    return f"<li>{' '.join(parts)}</li>"
 
 
 def _key_row(pair: HostAndKey, state: KeyState) -> str:
