@@ -127,3 +127,30 @@ LEASE_MAX = timedelta(hours=1)
 RELAY_HEARTBEAT = "relay"  # Heartbeat.name
 WORKER_HEARTBEAT = "worker"
 PUBLISH_SCHEDULED_HEARTBEAT = "publish_scheduled"
+
+
+class KeyFile(TextChoices):
+    """What a look at a key file found."""
+
+    OK = "ok", _("The key file answers exactly the key.")
+    NOT_FOUND = "not_found", _("There is no key file at this address.")
+    REDIRECT = "redirect", _("The address redirects; engines do not follow.")
+    HTML = "html", _("An HTML page answers in place of the key file.")
+    BOT_WALL = "bot_wall", _("A firewall or bot check stands before the key file.")
+    FORBIDDEN = "forbidden", _("The server refuses access to the key file.")
+    BOM = "bom", _("The key file begins with a byte order mark.")
+    TRAILING_NEWLINE = "trailing_newline", _("The key file has white space around the key.")
+    OTHER_BODY = "other_body", _("The key file holds something else.")
+    TIMEOUT = "timeout", _("The key file did not answer in time.")
+    UNREACHABLE = "unreachable", _("The host could not be reached.")
+    SERVER_FAULT = "server_fault", _("The server had a fault.")
+    WRONG_HOST = "wrong_host", _("The host is not one of this site's.")
+    PRIVATE_HOST = "private_host", _("The host is a private address that no engine can reach.")
+    OTHER_INSTALLATION = (
+        "other_installation",
+        _("Another installation answers; perhaps this is a copy of it."),
+    )
+    UNSIGNED = (
+        "unsigned",
+        _("The key file is right, but it does not say that this installation serves it."),
+    )

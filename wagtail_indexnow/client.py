@@ -1,0 +1,174 @@
+"""The IndexNow exchange over HTTP: one POST, or one look at a key file. No Django models.
+
+The only module that knows httpx. Nothing here raises for a fault of the network: an `Answer`
+says what happened.
+"""
+
+import asyncio
+import json
+import socket
+import ssl
+from collections.abc import Coroutine, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from . import __version__
+from .hosts import is_loopback_url
+from .responses import Answer
+
+USER_AGENT = f"wagtail-indexnow-dramatiq/{__version__}"
+MAX_ANSWER_BYTES = 16_384
+MAX_KEY_FILE_BYTES = 1_024
+KEY_FILE_TIMEOUT_S = 3.0
+# Bytes as they are: no compressed answer that unfolds without end, no re-encoded key file.
+_HEADERS = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", "Connection": "close"}
+# httpx also lets ValueError (Unicode in a host name) and bare OSError through.
+_FAULTS = (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError)
+
+
+def submit(
+    endpoint_url: str,
+    *,
+    host: str,
+    key: str,
+    key_location: str,
+    urls: Sequence[str],
+    timeout_s: float,
+) -> Answer:
+    """POST URLs of one host to an engine and return its answer.
+
+    :param timeout_s: seconds for the whole exchange: name, connection, TLS, request, answer.
+    """
+    content = json.dumps(
+        {"host": host, "key": key, "keyLocation": key_location, "urlList": list(urls)},
+        separators=(",", ":"),
+    ).encode()
+    request = httpx.Request(
+        "POST",
+        endpoint_url,
+        headers={**_HEADERS, "Content-Type": "application/json; charset=utf-8"},
+        content=content,
+    )
+    # A proxy of the environment must not be asked for this machine itself.
+    is_direct = is_loopback_url(endpoint_url)
+    return _exchange(request, timeout_s, limit=MAX_ANSWER_BYTES, is_direct=is_direct)
+
+
+def fetch_key_file(
+    url: str, *, connect_to: str | None = None, timeout_s: float = KEY_FILE_TIMEOUT_S
+) -> Answer:
+    """GET a key file as an engine would: no redirect followed, at most 1 KB read.
+
+    :param connect_to: base URL to connect to instead, with the original `Host` and SNI, as
+        curl's connect-to; its path is not used.
+    """
+    headers = {**_HEADERS, "Host": urlsplit(url).netloc}
+    extensions = {}
+    if connect_to:
+        extensions["sni_hostname"] = urlsplit(url).hostname or ""
+    request = httpx.Request(
+        "GET",
+        _redirected(url, connect_to) if connect_to else url,
+        headers=headers,
+        extensions=extensions,
+    )
+    is_direct = bool(connect_to) or is_loopback_url(url)
+    # One byte beyond the limit tells a longer file from one that just fits.
+    return _exchange(request, timeout_s, limit=MAX_KEY_FILE_BYTES + 1, is_direct=is_direct)
+
+
+def _redirected(url: str, connect_to: str) -> str:
+    target = urlsplit(connect_to)
+    return f"{target.scheme}://{target.netloc}{urlsplit(url).path}"
+
+
+def _exchange(request: httpx.Request, timeout_s: float, *, limit: int, is_direct: bool) -> Answer:
+    try:
+        return _run(_talk(request, timeout_s, limit=limit, is_direct=is_direct))
+    except TimeoutError:
+        return Answer(status=None, error=f"timeout: no answer within {timeout_s:g} s")
+    except _FAULTS as fault:
+        return Answer(status=None, error=_name(fault))
+
+
+def _run(talk: Coroutine[Any, Any, Answer]) -> Answer:
+    """Run in an event loop of its own, which is left behind when time is up.
+
+    The loop gives one deadline for everything, a name look-up included. Closing it does not
+    wait for the thread of a look-up that hangs, as `asyncio.run` would.
+    """
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(talk)
+    finally:
+        loop.close()
+
+
+async def _talk(request: httpx.Request, timeout_s: float, *, limit: int, is_direct: bool) -> Answer:
+    client = httpx.AsyncClient(
+        # The deadline below is the only clock: httpx's own start anew with every byte.
+        timeout=None,  # noqa: S113
+        follow_redirects=False,
+        verify=_tls(),
+        trust_env=not is_direct,
+    )
+    # No cookies and no `auth`: this client lives for one request. `trust_env` would also read
+    # ~/.netrc, whose passwords are not for engines.
+    answer = Answer(status=None)
+    try:
+        async with asyncio.timeout(timeout_s), client:
+            response = await client.send(request, stream=True, auth=None)
+            answer = Answer(status=response.status_code, headers=_lower(response.headers))
+            answer = await _read(response, answer, limit)
+    except (TimeoutError, *_FAULTS):
+        # The status is the engine's word; a body that stalls or breaks off takes nothing back.
+        if answer.status is None:
+            raise
+    return answer
+
+
+async def _read(response: httpx.Response, answer: Answer, limit: int) -> Answer:
+    body = b""
+    try:
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) >= limit:
+                break
+    except httpx.HTTPError:
+        pass  # Broken off in the middle: what came is kept.
+    return Answer(status=answer.status, headers=answer.headers, body=body[:limit])
+
+
+def _lower(headers: httpx.Headers) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+@lru_cache(maxsize=1)
+def _tls() -> ssl.SSLContext:
+    """Return the TLS settings: always verifying; SSL_CERT_FILE and SSL_CERT_DIR are honoured.
+
+    Made once: reading the certificates takes longer than a whole POST.
+    """
+    return httpx.create_ssl_context(verify=True, trust_env=True)
+
+
+def _name(fault: BaseException) -> str:
+    causes = list(_causes(fault))
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        kind = "tls"
+    elif any(isinstance(cause, socket.gaierror) for cause in causes):
+        kind = "dns"
+    elif any(isinstance(cause, httpx.ConnectError | httpx.NetworkError) for cause in causes):
+        kind = "connection"
+    else:
+        kind = "protocol"
+    return f"{kind}: {fault}"[:200]
+
+
+def _causes(fault: BaseException | None) -> Iterator[BaseException]:
+    while fault is not None:
+        yield fault
+        fault = fault.__cause__ or fault.__context__
