@@ -8,9 +8,10 @@ files then need `runserver --insecure`, which is fine on loopback and nowhere el
 """
 
 import os
+import zlib
 from pathlib import Path
 
-from example_site.time_zone import local_time_zone
+from example_site.time_zone import time_zone
 
 BASE_DIR = Path(__file__).resolve().parent
 VAR_DIR = Path(os.environ.get("EXAMPLE_VAR") or BASE_DIR / "var").resolve()
@@ -104,7 +105,7 @@ MEDIA_URL = "/media/"
 MEDIA_ROOT = VAR_DIR / "media"
 
 USE_TZ = True
-TIME_ZONE = os.environ.get("EXAMPLE_TIME_ZONE") or local_time_zone()
+TIME_ZONE = time_zone()
 USE_I18N = True
 LANGUAGE_CODE = "en"
 LANGUAGES = WAGTAIL_CONTENT_LANGUAGES = [("en", "English"), ("fr", "French"), ("de", "German")]
@@ -127,6 +128,8 @@ DRAMATIQ_BROKER = {
     "OPTIONS": {
         # The time-outs stand in the URL: RedisBroker ignores other connection options
         # when it is given one.
+        # A Redis that others use as well keeps each copy of the demo by itself.
+        "namespace": f"indexnow-example-{zlib.crc32(bytes(VAR_DIR)):08x}",
         "url": REDIS_URL + ("&" if "?" in REDIS_URL else "?") + REDIS_TIMEOUTS,
     },
     "MIDDLEWARE": [

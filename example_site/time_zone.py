@@ -1,7 +1,13 @@
 """The time zone of this machine, so that the demo's editor types times as on the wall clock."""
 
+import os
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+
+def time_zone() -> str:
+    """Return the zone of `EXAMPLE_TIME_ZONE`, or else this machine's."""
+    return os.environ.get("EXAMPLE_TIME_ZONE") or local_time_zone()
 
 
 def local_time_zone(link: Path = Path("/etc/localtime")) -> str:

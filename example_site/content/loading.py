@@ -80,5 +80,10 @@ def set_sites(sites: Iterable[Texts], port: int) -> None:
 
 
 def remove_welcome_page() -> None:
-    """Delete the page and the Site that Wagtail's own migrations make."""
-    Page.objects.filter(depth=2, slug="home", content_type__model="page").delete()
+    """Delete the page and the Site that Wagtail's own migrations make.
+
+    The Site first: a page without one has no URL, so there is nothing to tell of its end.
+    """
+    welcome = Page.objects.filter(depth=2, slug="home", content_type__model="page")
+    Site.objects.filter(root_page__in=welcome).delete()
+    welcome.delete()
