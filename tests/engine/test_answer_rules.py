@@ -112,6 +112,15 @@ def test_m15_a_day_budget_ends_at_the_engines_midnight(start: Start, profile: st
     assert second.headers["retry-after"] == str(12 * 3600)
 
 
+def test_m15_a_new_day_has_its_whole_budget(start: Start) -> None:
+    b = start(day_budget=2, check_keys=False)
+    b.post()
+    b.post()
+    b.engine.advance(12 * 3600)
+
+    assert [b.post().status for _ in range(3)] == [200, 200, 429]
+
+
 @pytest.mark.parametrize("mode", ["seconds", "date", "garbage"])
 def test_m15_retry_after_comes_in_three_forms(start: Start, mode: str) -> None:
     b = start(**RATED, retry_after=mode)
