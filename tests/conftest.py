@@ -3,12 +3,18 @@
 import ipaddress
 import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.utils import timezone
 
+from example_site.engine import Engine
+from tests.factories import make_site
 from wagtail_indexnow import clock
+from wagtail_indexnow.couriers import InlineCourier
+from wagtail_indexnow.relay import next_due, run_until_idle
 
 
 @pytest.fixture(autouse=True)
@@ -51,3 +57,86 @@ def _fresh_caches() -> Iterator[None]:
     yield
     Site.clear_site_root_paths_cache()
     ContentType.objects.clear_cache()
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    """A search engine on loopback that believes every key."""
+    with Engine(
+        profile="lenient", check_keys=False, clock=lambda: timezone.now().timestamp()
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def indexnow(engine: Engine, settings: Any) -> "IndexNow":
+    """The app switched on and pointed at the engine; time stands still until it is moved."""
+    settings.WAGTAIL_INDEXNOW = {
+        "ENABLED": True,
+        "ENDPOINTS": {"engine": engine.endpoint},
+        "VERIFY_KEY_FILE": False,
+        "SETTLE_SECONDS": 5,
+        "HOST_INTERVAL": 60,
+        "RATE_LIMIT": 60,
+        "RELAY_INTERVAL": 0,
+    }
+    return IndexNow(engine, settings)
+
+
+class IndexNow:
+    """What an operator sees from outside: time passes, and an engine is told URLs."""
+
+    def __init__(self, engine: Engine, settings: Any) -> None:
+        self.engine = engine
+        self._settings = settings
+
+    def configure(self, **changes: Any) -> None:
+        self._settings.WAGTAIL_INDEXNOW = {**self._settings.WAGTAIL_INDEXNOW, **changes}
+
+    def work(self) -> None:
+        """Do everything that is due now and in the next minute, as a site without worker does."""
+        run_until_idle(InlineCourier(), sleep=self._sleep)
+
+    def settle(self, minutes: float = 20) -> None:
+        """Work until nothing that is due within the given time is left."""
+        end = timezone.now() + timedelta(minutes=minutes)
+        while True:
+            self.work()
+            due_at = next_due()
+            if due_at is None or due_at > end:
+                return
+            self.travel_to(max(due_at, timezone.now()))
+
+    def told(self) -> list[str]:
+        """Return and forget what the engine was told since the last call, sorted."""
+        urls = sorted(self.engine.urls())
+        self.engine.reset()
+        return urls
+
+    def settled(self, minutes: float = 20) -> list[str]:
+        """Work until nothing is left, and return what the engine was told, sorted."""
+        self.settle(minutes)
+        return self.told()
+
+    def travel_to(self, moment: datetime) -> None:
+        assert self.traveller is not None, "this test needs the `clock` fixture"
+        self.traveller.move_to(moment)
+
+    traveller: Any = None
+
+    def _sleep(self, seconds: float) -> None:
+        self.travel_to(timezone.now() + timedelta(seconds=seconds))
+
+
+@pytest.fixture
+def clock_at(indexnow: IndexNow) -> Iterator[Any]:
+    """Stop the clock at a plain moment, and let `indexnow` move it."""
+    start = datetime(2026, 12, 1, 9, 0, tzinfo=UTC)
+    with time_machine.travel(start, tick=False) as traveller:
+        indexnow.traveller = traveller
+        yield traveller
+
+
+@pytest.fixture
+def site(transactional_db: None) -> Any:
+    return make_site()

@@ -1,6 +1,6 @@
 """App config. Imports nothing of ours at module level: actors must find the site's broker."""
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.utils.translation import gettext_lazy as _
 
 
@@ -9,3 +9,21 @@ class WagtailIndexNowConfig(AppConfig):
     label = "wagtail_indexnow"
     verbose_name = _("IndexNow")
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from . import signal_handlers
+
+        signal_handlers.connect()
+        if apps.is_installed("django_dramatiq"):
+            _add_relay()
+
+
+def _add_relay() -> None:
+    """Let the site's workers run the relay: they load the broker, and so this middleware."""
+    import dramatiq
+
+    from .middleware import RelayMiddleware
+
+    broker = dramatiq.get_broker()
+    if not any(isinstance(middleware, RelayMiddleware) for middleware in broker.middleware):
+        broker.add_middleware(RelayMiddleware())

@@ -88,10 +88,9 @@ def is_served(host: str) -> bool:
     `HOSTS` names it, or else Django's `ALLOWED_HOSTS` does; `*` proves nothing. Private
     addresses and non-default ports count only when every endpoint is on loopback (demo, tests).
     """
-    if not all(is_loopback_url(endpoint) for endpoint in conf.endpoints.values()):
-        if is_private(host) or host != _hostname(host):
-            return False
-    return is_named(host)
+    is_public = not is_private(host) and host == _hostname(host)
+    is_demo = all(is_loopback_url(endpoint) for endpoint in conf.endpoints.values())
+    return (is_public or is_demo) and is_named(host)
 
 
 def is_named(host: str) -> bool:

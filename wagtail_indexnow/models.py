@@ -24,7 +24,7 @@ from .constants import (
 def lease_for(handed_count: int) -> timedelta:
     """Return how long a hand-over counts as under way: 60 s, doubling to an hour."""
     exponent = min(max(handed_count - 1, 0), 16)
-    return min(LEASE_MIN * 2**exponent, LEASE_MAX)
+    return min(LEASE_MIN * (1 << exponent), LEASE_MAX)
 
 
 class IntentQuerySet(models.QuerySet["Intent"]):

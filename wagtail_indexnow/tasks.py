@@ -1,0 +1,25 @@
+"""The Dramatiq actors. `rundramatiq` finds them by this module's name; their names are fixed.
+
+They declare nothing but name and queue: an option whose middleware a site lacks would break the
+import. They need no retries either: what is not done stays a row, and the relay comes back.
+"""
+
+from typing import Any
+
+import dramatiq
+
+from . import working
+from .conf import conf
+from .constants import ANNOUNCE_ACTOR, DELIVER_ACTOR
+
+
+@dramatiq.actor(actor_name=ANNOUNCE_ACTOR, queue_name=conf.queue)
+def announce(payload: dict[str, Any]) -> None:
+    """Announce the intents that the message names."""
+    working.announce(payload)
+
+
+@dramatiq.actor(actor_name=DELIVER_ACTOR, queue_name=conf.queue)
+def deliver(payload: dict[str, Any]) -> None:
+    """Deliver what waits for the channel that the message names."""
+    working.deliver(payload)

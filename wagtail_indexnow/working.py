@@ -1,0 +1,49 @@
+"""What an actor does with its message: take it apart, do the work, survive what is away.
+
+The relay's `--inline` mode does the same without any broker.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from django.db import DatabaseError, InterfaceError
+
+from . import heartbeats, payloads
+from .announcing import announce as announce_intents
+from .constants import WORKER_HEARTBEAT
+from .delivering import deliver as deliver_channel
+from .exceptions import PayloadError
+
+logger = logging.getLogger(__name__)
+
+
+def announce(payload: Any) -> None:
+    """Announce the intents of a message."""
+
+    def work() -> None:
+        announce_intents(payloads.parse_announcement(payload))
+
+    _work(work, payload)
+
+
+def deliver(payload: Any) -> None:
+    """Deliver what waits for the channel of a message."""
+
+    def work() -> None:
+        ref = payloads.parse_delivery(payload)
+        deliver_channel(ref.endpoint, ref.host)
+
+    _work(work, payload)
+
+
+def _work(work: Callable[[], None], payload: Any) -> None:
+    try:
+        heartbeats.beat(WORKER_HEARTBEAT)
+        work()
+    except PayloadError as error:
+        # A newer worker will understand it: the row stays open, and the relay hands over again.
+        logger.error("payload=%s state=left_alone error=%s", payload, error)
+    except (DatabaseError, InterfaceError) as error:
+        # Costs no attempt and asks for none: the hand-over's lease brings the work back.
+        logger.warning("payload=%s state=left_for_later error=%r", payload, error)
