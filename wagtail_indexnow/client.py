@@ -8,7 +8,7 @@ import asyncio
 import json
 import socket
 import ssl
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -46,15 +46,16 @@ def submit(
         {"host": host, "key": key, "keyLocation": key_location, "urlList": list(urls)},
         separators=(",", ":"),
     ).encode()
-    request = httpx.Request(
-        "POST",
-        endpoint_url,
-        headers={**_HEADERS, "Content-Type": "application/json; charset=utf-8"},
-        content=content,
-    )
-    # A proxy of the environment must not be asked for this machine itself.
-    is_direct = is_loopback_url(endpoint_url)
-    return _exchange(request, timeout_s, limit=MAX_ANSWER_BYTES, is_direct=is_direct)
+
+    def build() -> httpx.Request:
+        return httpx.Request(
+            "POST",
+            endpoint_url,
+            headers={**_HEADERS, "Content-Type": "application/json; charset=utf-8"},
+            content=content,
+        )
+
+    return _exchange(build, timeout_s, limit=MAX_ANSWER_BYTES)
 
 
 def fetch_key_file(
@@ -65,19 +66,18 @@ def fetch_key_file(
     :param connect_to: base URL to connect to instead, with the original `Host` and SNI, as
         curl's connect-to; its path is not used.
     """
-    headers = {**_HEADERS, "Host": urlsplit(url).netloc}
-    extensions = {}
-    if connect_to:
-        extensions["sni_hostname"] = urlsplit(url).hostname or ""
-    request = httpx.Request(
-        "GET",
-        _redirected(url, connect_to) if connect_to else url,
-        headers=headers,
-        extensions=extensions,
-    )
-    is_direct = bool(connect_to) or is_loopback_url(url)
+
+    def build() -> httpx.Request:
+        parts = urlsplit(url)
+        return httpx.Request(
+            "GET",
+            _redirected(url, connect_to) if connect_to else url,
+            headers={**_HEADERS, "Host": parts.netloc},
+            extensions={"sni_hostname": parts.hostname} if connect_to else {},
+        )
+
     # One byte beyond the limit tells a longer file from one that just fits.
-    return _exchange(request, timeout_s, limit=MAX_KEY_FILE_BYTES + 1, is_direct=is_direct)
+    return _exchange(build, timeout_s, limit=MAX_KEY_FILE_BYTES + 1, is_direct=bool(connect_to))
 
 
 def _redirected(url: str, connect_to: str) -> str:
@@ -85,8 +85,17 @@ def _redirected(url: str, connect_to: str) -> str:
     return f"{target.scheme}://{target.netloc}{urlsplit(url).path}"
 
 
-def _exchange(request: httpx.Request, timeout_s: float, *, limit: int, is_direct: bool) -> Answer:
+def _exchange(
+    build: Callable[[], httpx.Request], timeout_s: float, *, limit: int, is_direct: bool = False
+) -> Answer:
+    """Make a request and send it; an address that is none is an answer too.
+
+    :param is_direct: go past any proxy.
+    """
     try:
+        request = build()
+        # A proxy of the environment must not be asked for this machine itself.
+        is_direct = is_direct or is_loopback_url(str(request.url))
         return _run(_talk(request, timeout_s, limit=limit, is_direct=is_direct))
     except TimeoutError:
         return Answer(status=None, error=f"timeout: no answer within {timeout_s:g} s")

@@ -76,6 +76,8 @@ def valid_keys(host: str) -> tuple[str, ...]:
 
 def is_known(key: str) -> bool:
     """Say whether a key belongs to any host here, exactly as written."""
+    if not key:
+        return False
     rows = HostKey.objects.values_list("key", "previous_key")
     # Compared here: some databases would find it in another case too.
     return key in conf.keys.values() or any(key in row for row in rows)

@@ -37,7 +37,7 @@ HOLD_STEPS: Mapping[str, tuple[timedelta, ...]] = {
 }
 
 _NAMES_KEY = re.compile(r"\bkeys?(_?location)?\b", re.IGNORECASE)
-_SECONDS = re.compile(r"\d{1,12}")
+_SECONDS = re.compile(r"[0-9]{1,12}")
 _ERROR_CODE_LENGTH = 128
 #: Client errors that pass by themselves: Request Timeout and Too Early.
 _PASSING = frozenset({408, 425})
@@ -333,7 +333,7 @@ def _fields(answer: Answer) -> dict[str, Any]:
 def _until(value: str, now: datetime) -> timedelta:
     try:
         when = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return timedelta(0)
     aware_now = timezone.make_aware(now) if timezone.is_naive(now) else now
     # A date without a zone is meant as GMT.

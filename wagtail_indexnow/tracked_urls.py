@@ -72,17 +72,18 @@ def url_hash(url: str) -> str:
 def mark(changes: Sequence[Marked], *, now: datetime) -> None:
     """Note changed URLs at every configured endpoint, for the next delivery.
 
-    Part of the caller's transaction, which must mark in one call: rows are locked in one order
-    (endpoint, hash), so that two announcements never wait for each other in a ring.
+    Part of the caller's transaction, if there is one, which must mark in one call: rows are
+    locked in one order (endpoint, hash), so that two announcements never wait in a ring.
     """
     marks = _last_word(changes)
     if not marks:
         return
     hosts = {marked.host for marked in marks}
-    for endpoint in sorted(conf.endpoints):
-        channels.ensure(endpoint, hosts)
-        for chunk in chunks(marks, MARK_CHUNK):
-            _mark_chunk(endpoint, chunk, now)
+    with transaction.atomic(savepoint=False):
+        for endpoint in sorted(conf.endpoints):
+            channels.ensure(endpoint, hosts)
+            for chunk in chunks(marks, MARK_CHUNK):
+                _mark_chunk(endpoint, chunk, now)
 
 
 def known(page_ids: Collection[int]) -> dict[int, list[Known]]:

@@ -1,0 +1,416 @@
+"""Keys: made once, served, proved as an engine would, rotated without a gap."""
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from wagtail.models import Site
+
+from wagtail_indexnow import client, keys
+from wagtail_indexnow.constants import KeyFile, Reason
+from wagtail_indexnow.exceptions import ConfigurationError
+from wagtail_indexnow.models import Channel, HostKey
+from wagtail_indexnow.responses import Answer
+
+pytestmark = pytest.mark.django_db
+
+START = datetime(2026, 12, 1, 18, 0, tzinfo=UTC)
+HOST = "www.example.com"
+KEY = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture(autouse=True)
+def at() -> Iterator[Any]:
+    with time_machine.travel(START, tick=False) as traveller:
+        yield traveller
+
+
+@pytest.fixture(autouse=True)
+def site() -> Site:
+    site = Site.objects.get()
+    site.hostname, site.port = HOST, 443
+    site.save()
+    return site
+
+
+class Web:
+    """Stands for all web servers: what is fetched, and what each address answers."""
+
+    def __init__(self) -> None:
+        self.fetched: list[tuple[str, str | None]] = []
+        self.serve: Callable[[str], Answer] = self.as_we_would
+
+    def fetch(self, url: str, *, connect_to: str | None = None, **values: Any) -> Answer:
+        self.fetched.append((url, connect_to))
+        return self.serve(url)
+
+    @staticmethod
+    def as_we_would(url: str) -> Answer:
+        return signed(200, url.rpartition("/")[2].removesuffix(".txt").encode())
+
+
+def signed(status: int, body: bytes, **headers: str) -> Answer:
+    return Answer(
+        status=status,
+        headers={
+            "x-indexnow-instance": keys.instance_token(),
+            "content-type": "text/plain; charset=utf-8",
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        },
+        body=body,
+    )
+
+
+@pytest.fixture(autouse=True)
+def web(monkeypatch: pytest.MonkeyPatch) -> Web:
+    web = Web()
+    monkeypatch.setattr(client, "fetch_key_file", web.fetch)
+    return web
+
+
+def configure(settings: Any, **values: Any) -> None:
+    settings.WAGTAIL_INDEXNOW = {"ENABLED": True, **values}
+
+
+def test_c25_a_key_is_32_lower_case_hex_digits_and_kept() -> None:
+    made, other = keys.key_for(HOST), keys.key_for("other.example.com")
+
+    assert re.fullmatch(r"[0-9a-f]{32}", made)
+    assert made != other
+    assert keys.key_for(HOST) == made
+
+
+def test_b34_a_key_outlives_a_change_of_the_secret_key(settings: Any) -> None:
+    made = keys.key_for(HOST)
+    settings.SECRET_KEY = "another"
+
+    assert keys.key_for(HOST) == made
+
+
+def test_c74_making_a_key_never_logs_it_whole(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        made = keys.key_for(HOST)
+        rotated = keys.rotate(HOST)
+        keys.check_key_file(HOST, "http")
+
+    assert caplog.records
+    assert made not in caplog.text
+    assert rotated not in caplog.text
+    assert keys.mask(made) in caplog.text
+
+
+def test_two_workers_agree_on_one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one's key arrives while ours is being made."""
+    make = keys._new_key
+
+    def slowly() -> str:
+        monkeypatch.setattr(keys, "_new_key", make)
+        keys.key_for(HOST)
+        return make()
+
+    monkeypatch.setattr(keys, "_new_key", slowly)
+
+    assert keys.key_for(HOST) == HostKey.objects.get().key
+
+
+def test_the_sites_own_key_wins_and_replaces_with_overlap(settings: Any) -> None:
+    made = keys.key_for(HOST)
+    configure(settings, KEYS={HOST.upper(): KEY})
+
+    assert keys.key_for(HOST) == KEY
+    assert keys.valid_keys(HOST) == (KEY, made)
+
+
+def test_c15_a_key_of_an_idn_host_may_be_written_either_way(settings: Any) -> None:
+    configure(settings, KEYS={"München.example": KEY})
+
+    assert keys.key_for("xn--mnchen-3ya.example") == KEY
+
+
+def test_a_sites_own_key_is_served_before_anything_was_sent(settings: Any) -> None:
+    configure(settings, KEYS={HOST: KEY})
+
+    assert keys.valid_keys(HOST) == (KEY,)
+    assert keys.is_known(KEY)
+
+
+def test_serving_never_makes_a_key() -> None:
+    assert keys.valid_keys(HOST) == ()
+    assert not HostKey.objects.exists()
+
+
+def test_b16_b19_c05_the_key_is_at_the_root_of_its_own_host(settings: Any) -> None:
+    assert keys.key_location("http", HOST, KEY) == f"http://{HOST}/{KEY}.txt"
+
+    configure(settings, SCHEME="https")
+    assert keys.key_location("http", HOST, KEY) == f"https://{HOST}/{KEY}.txt"
+
+
+def test_c32_a_key_file_at_the_root_covers_every_path() -> None:
+    # No object beyond this: there is no setting for another place, so nothing is out of scope.
+    assert keys.key_location("https", HOST, KEY).removesuffix(f"{KEY}.txt") == f"https://{HOST}/"
+
+
+def test_c29_the_key_file_is_looked_at_and_a_pass_lasts_a_day(web: Web, at: Any) -> None:
+    assert keys.check_key_file(HOST, "https") == KeyFile.OK
+    at.shift(timedelta(hours=23, minutes=59))
+    assert keys.check_key_file(HOST, "https") == KeyFile.OK
+    assert web.fetched == [(keys.key_location("https", HOST, keys.key_for(HOST)), None)]
+
+    at.shift(timedelta(minutes=1))
+    keys.check_key_file(HOST, "https")
+    assert len(web.fetched) == 2
+
+
+def test_a_fresh_look_ignores_an_earlier_pass(web: Web) -> None:
+    keys.check_key_file(HOST, "https")
+    web.serve = lambda url: signed(404, b"")
+
+    assert keys.check_key_file(HOST, "https", fresh=True) == KeyFile.NOT_FOUND
+    assert keys.check_key_file(HOST, "https") == KeyFile.NOT_FOUND
+
+
+def test_a_pass_counts_only_for_its_key(web: Web) -> None:
+    keys.check_key_file(HOST, "https")
+    HostKey.objects.update(key=KEY)
+
+    keys.check_key_file(HOST, "https")
+
+    assert len(web.fetched) == 2
+
+
+def test_b05_a_pass_in_a_copied_database_does_not_count_here(web: Web, settings: Any) -> None:
+    keys.check_key_file(HOST, "https")
+    production = keys.instance_token()
+    settings.SECRET_KEY = "staging"
+    web.serve = lambda url: Answer(
+        status=200, headers={"x-indexnow-instance": production}, body=KEY.encode()
+    )
+
+    assert keys.check_key_file(HOST, "https") == KeyFile.OTHER_INSTALLATION
+
+
+def test_a_secret_key_may_change_with_its_fallback(web: Web, settings: Any) -> None:
+    keys.check_key_file(HOST, "https")
+    token = keys.instance_token()
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "another"
+
+    assert keys.matches_instance(token)
+    assert keys.check_key_file(HOST, "https") == KeyFile.OK
+    assert len(web.fetched) == 1
+
+
+def test_the_token_gives_nothing_of_the_secret_key_away(settings: Any) -> None:
+    assert settings.SECRET_KEY not in keys.instance_token()
+    assert not keys.matches_instance("")
+    assert not keys.matches_instance("é\u2603")
+
+
+CASES: dict[str, tuple[Answer, str]] = {
+    "not found": (Answer(status=404), KeyFile.NOT_FOUND),
+    "gone": (Answer(status=410), KeyFile.NOT_FOUND),
+    "redirect": (Answer(status=301, headers={"location": "/x"}), KeyFile.REDIRECT),
+    "html": (Answer(status=200, headers={"content-type": "text/html"}), KeyFile.HTML),
+    "html by its body": (Answer(status=200, body=b"\n<!DOCTYPE html><p>"), KeyFile.HTML),
+    "bot wall": (
+        Answer(status=403, body=b"<title>Just a moment...</title>"),
+        KeyFile.BOT_WALL,
+    ),
+    "bot wall with 200": (
+        Answer(status=200, body=b"<html>Making sure you are not a bot: Anubis"),
+        KeyFile.BOT_WALL,
+    ),
+    "bot wall by header": (
+        Answer(status=503, headers={"cf-mitigated": "challenge"}),
+        KeyFile.BOT_WALL,
+    ),
+    "forbidden": (Answer(status=403), KeyFile.FORBIDDEN),
+    "login": (Answer(status=401), KeyFile.FORBIDDEN),
+    "fault": (Answer(status=502), KeyFile.SERVER_FAULT),
+    "other status": (Answer(status=418), KeyFile.OTHER_BODY),
+    "byte order mark": (Answer(status=200, body=b"\xef\xbb\xbf" + KEY.encode()), KeyFile.BOM),
+    "newline": (Answer(status=200, body=KEY.encode() + b"\r\n"), KeyFile.TRAILING_NEWLINE),
+    "other body": (Answer(status=200, body=b"another"), KeyFile.OTHER_BODY),
+    "upper case": (Answer(status=200, body=KEY.upper().encode()), KeyFile.OTHER_BODY),
+    "empty": (Answer(status=200), KeyFile.OTHER_BODY),
+    "time-out": (Answer(status=None, error="timeout: 3 s"), KeyFile.TIMEOUT),
+    "no connection": (Answer(status=None, error="dns: no such name"), KeyFile.UNREACHABLE),
+    "unsigned": (Answer(status=200, body=KEY.encode()), KeyFile.UNSIGNED),
+    "other installation": (
+        Answer(status=200, headers={"x-indexnow-instance": "f" * 32}, body=KEY.encode()),
+        KeyFile.OTHER_INSTALLATION,
+    ),
+    "other installation without this key": (
+        Answer(status=404, headers={"x-indexnow-instance": "f" * 32}),
+        KeyFile.OTHER_INSTALLATION,
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "result"), CASES.values(), ids=CASES)
+def test_c30_reasons_why_a_key_file_fails_are_told_apart(
+    web: Web, answer: Answer, result: str
+) -> None:
+    HostKey.objects.create(host=HOST, key=KEY, created_at=START)
+    web.serve = lambda url: answer
+
+    assert keys.check_key_file(HOST, "https") == result
+
+    kept = HostKey.objects.get()
+    assert (kept.check_result, kept.checked_key, kept.checked_at) == (result, KEY, START)
+    assert keys.matches_instance(kept.checked_by)
+
+
+def test_a_static_file_passes_for_a_host_in_keys(web: Web, settings: Any) -> None:
+    configure(settings, KEYS={HOST: KEY})
+    web.serve = lambda url: Answer(status=200, body=KEY.encode())
+
+    assert keys.check_key_file(HOST, "https") == KeyFile.OK
+
+
+def test_even_for_a_host_in_keys_another_installation_is_another(web: Web, settings: Any) -> None:
+    configure(settings, KEYS={HOST: KEY})
+    web.serve = lambda url: CASES["other installation"][0]
+
+    assert keys.check_key_file(HOST, "https") == KeyFile.OTHER_INSTALLATION
+
+
+def test_c31_no_request_goes_to_a_host_that_is_not_the_sites(web: Web) -> None:
+    assert keys.check_key_file("evil.example.net", "https") == KeyFile.WRONG_HOST
+    assert web.fetched == []
+
+
+@pytest.mark.parametrize("where", ["HOSTS", "KEYS"])
+def test_the_operator_may_name_hosts_that_are_no_sites(web: Web, settings: Any, where: str) -> None:
+    value: Any = ["News.Example.org"] if where == "HOSTS" else {"News.Example.org": KEY}
+    configure(settings, **{where: value})
+
+    assert keys.check_key_file("news.example.org", "https") == KeyFile.OK
+
+
+def test_a_port_does_not_make_a_site_a_stranger(web: Web) -> None:
+    assert keys.check_key_file(f"{HOST}:8443", "https") == KeyFile.OK
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "10.0.0.5", "db.local", "x.test"])
+def test_c23_a_private_host_is_called_only_for_an_engine_on_loopback(
+    web: Web, settings: Any, site: Site, host: str
+) -> None:
+    site.hostname = host
+    site.save()
+    configure(settings)
+
+    assert keys.check_key_file(host, "http") == KeyFile.PRIVATE_HOST
+    assert web.fetched == []
+
+    configure(settings, ENDPOINTS={"local": "http://127.0.0.1:9000/indexnow"})
+    assert keys.check_key_file(host, "http") == KeyFile.OK
+
+
+def test_connect_to_is_the_operators_word(web: Web, settings: Any) -> None:
+    target = "http://10.0.0.5:8000"
+    configure(settings, KEY_FILE_CONNECT_TO={"Other.example.com": target})
+
+    assert keys.check_key_file("other.example.com", "https") == KeyFile.OK
+
+    key = keys.key_for("other.example.com")
+    assert web.fetched == [(f"https://other.example.com/{key}.txt", target)]
+
+
+def test_c34_b25_after_a_rotation_both_files_are_served() -> None:
+    old = keys.key_for(HOST)
+
+    new = keys.rotate(HOST)
+
+    assert new != old
+    assert keys.valid_keys(HOST) == (new, old)
+    assert keys.key_for(HOST) == new
+
+
+def test_c34_posts_keep_the_old_key_until_the_new_file_answers(web: Web) -> None:
+    old = keys.key_for(HOST)
+    new = keys.rotate(HOST)
+    web.serve = lambda url: Web.as_we_would(url) if old in url else signed(404, b"")
+
+    assert keys.prove(HOST, "https") == keys.Proof(key=old, result=KeyFile.OK)
+
+    web.serve = Web.as_we_would
+    assert keys.prove(HOST, "https") == keys.Proof(key=new, result=KeyFile.OK)
+
+
+def test_without_either_file_nothing_is_proved(web: Web) -> None:
+    keys.key_for(HOST)
+    new = keys.rotate(HOST)
+    web.serve = lambda url: signed(404, b"")
+
+    proof = keys.prove(HOST, "https")
+
+    assert (proof.key, proof.result, proof.is_ok) == (new, KeyFile.NOT_FOUND, False)
+
+
+def test_another_installation_is_found_out_behind_the_old_key_too(web: Web) -> None:
+    old = keys.key_for(HOST)
+    keys.rotate(HOST)
+    web.serve = lambda url: CASES["other installation"][0] if old in url else Answer(status=404)
+
+    assert keys.prove(HOST, "https").result == KeyFile.OTHER_INSTALLATION
+
+
+def test_a_rotation_ends_holds_that_a_new_key_is_the_cure_for() -> None:
+    keys.key_for(HOST)
+    later = START + timedelta(days=1)
+    for endpoint, reason in (("one", Reason.KEY_REFUSED), ("two", Reason.RATE_LIMITED)):
+        Channel.objects.create(
+            endpoint=endpoint, host=HOST, hold_reason=reason, not_before=later, verified_at=START
+        )
+
+    keys.rotate(HOST)
+
+    assert Channel.objects.get(endpoint="one").not_before == START
+    assert Channel.objects.get(endpoint="two").not_before == later
+    assert not Channel.objects.exclude(verified_at=None).exists()
+
+
+def test_a_key_that_the_settings_name_is_not_rotated(settings: Any) -> None:
+    configure(settings, KEYS={HOST: KEY})
+
+    with pytest.raises(ConfigurationError, match="KEYS") as caught:
+        keys.rotate(HOST)
+
+    assert KEY not in str(caught.value)
+
+
+def test_a_rotation_that_somebody_else_outran_changes_nothing() -> None:
+    keys.key_for(HOST)
+    stale = HostKey.objects.get()
+    winner = keys.rotate(HOST)
+
+    keys._change_over(stale, KEY)
+
+    assert (stale.key, HostKey.objects.get().key) == (winner, winner)
+
+
+def test_a_look_that_was_outrun_by_a_rotation_is_not_written_down(web: Web) -> None:
+    def rotate_meanwhile(url: str) -> Answer:
+        keys.rotate(HOST)
+        return Web.as_we_would(url)
+
+    web.serve = rotate_meanwhile
+
+    keys.check_key_file(HOST, "https")
+
+    assert HostKey.objects.get().checked_at is None
+
+
+def test_c27_known_keys_are_known_exactly_as_written() -> None:
+    HostKey.objects.create(host=HOST, key="abcdefgh", previous_key="old-key-1", created_at=START)
+
+    assert keys.is_known("abcdefgh")
+    assert keys.is_known("old-key-1")
+    assert not keys.is_known("ABCDEFGH")
+    assert not keys.is_known("")

@@ -1,0 +1,348 @@
+"""What a mark makes of a tracked URL, on whatever database the suite runs on."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import time_machine
+
+from wagtail_indexnow import tracked_urls
+from wagtail_indexnow.constants import Change, Reason, UrlState
+from wagtail_indexnow.models import Channel, Delivery, Intent, TrackedUrl
+from wagtail_indexnow.tracked_urls import Known, Marked, give_up, known, mark, url_hash
+
+pytestmark = pytest.mark.django_db
+
+START = datetime(2026, 12, 1, 18, 0, tzinfo=UTC)
+GAP = timedelta(seconds=600)
+MINUTE = timedelta(minutes=1)
+HOST = "www.example.com"
+ADDED, UPDATED, REMOVED = Change.ADDED, Change.UPDATED, Change.REMOVED
+
+
+@pytest.fixture(autouse=True)
+def at() -> Iterator[Any]:
+    with time_machine.travel(START, tick=False) as traveller:
+        yield traveller
+
+
+def marked(path: str = "a/", change: str = ADDED, page_id: int | None = 1, **values: Any) -> Marked:
+    host = values.pop("host", HOST)
+    return Marked(url=f"https://{host}/{path}", host=host, change=change, page_id=page_id, **values)
+
+
+def row(path: str = "a/", **values: Any) -> TrackedUrl:
+    return TrackedUrl.objects.get(url__endswith=f"/{path}", **values)
+
+
+def change(**values: Any) -> None:
+    TrackedUrl.objects.update(**values)
+
+
+def delivered(at: datetime = START, **values: Any) -> None:
+    change(state=UrlState.DELIVERED, not_before=None, sent_at=at, **values)
+
+
+def test_a_new_url_waits_to_be_sent_at_once() -> None:
+    intent = Intent.objects.create(key="k", kind="publish", page_id=1, created_at=START)
+
+    mark([marked(published_at=START - MINUTE, intent_id=intent.pk)], now=START)
+
+    url = row()
+    assert (url.endpoint, url.host, url.url) == ("indexnow", HOST, f"https://{HOST}/a/")
+    assert (url.change, url.state, url.reason) == (ADDED, UrlState.WAITING, "")
+    assert (url.not_before, url.changed_at) == (START, START)
+    assert (url.page_id, url.intent_id) == (1, intent.pk)
+    assert (url.published_at, url.version) == (START - MINUTE, 1)
+
+
+def test_marking_makes_the_channels_too() -> None:
+    mark([marked(), marked(host="b.example.com")], now=START)
+
+    hosts = Channel.objects.values_list("host", flat=True)
+    assert sorted(hosts) == ["", "b.example.com", HOST]
+
+
+def test_marking_nothing_does_nothing(django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(0):
+        mark([], now=START)
+
+
+def test_every_endpoint_has_its_own_row(settings: Any) -> None:
+    settings.WAGTAIL_INDEXNOW = {"ENDPOINTS": {"one": "http://one/", "two": "http://two/"}}
+
+    mark([marked()], now=START)
+
+    assert sorted(TrackedUrl.objects.values_list("endpoint", flat=True)) == ["one", "two"]
+
+
+def test_a_change_of_an_untold_addition_is_still_an_addition() -> None:
+    mark([marked()], now=START)
+    mark([marked(change=UPDATED, page_id=2)], now=START + MINUTE)
+
+    url = row()
+    assert (url.change, url.version, url.page_id) == (ADDED, 2, 2)
+    assert url.changed_at == START + MINUTE
+
+
+@pytest.mark.parametrize("again", [ADDED, UPDATED])
+def test_a_change_of_a_told_url_is_an_update(again: str) -> None:
+    mark([marked()], now=START)
+    delivered()
+    mark([marked(change=again)], now=START + GAP)
+
+    assert (row().change, row().state) == (UPDATED, UrlState.WAITING)
+
+
+def test_c56_b08_a_change_within_the_gap_goes_out_at_its_end() -> None:
+    mark([marked()], now=START)
+    delivered()
+
+    for minutes in (1, 2, 3, 5):
+        mark([marked(change=UPDATED)], now=START + minutes * MINUTE)
+
+    assert row().not_before == START + GAP
+    assert TrackedUrl.objects.count() == 1
+
+
+def test_a_change_after_the_gap_goes_at_once() -> None:
+    mark([marked()], now=START)
+    delivered()
+    mark([marked(change=UPDATED)], now=START + 2 * GAP)
+
+    assert row().not_before == START + 2 * GAP
+
+
+def test_c57_a_removal_within_the_gap_goes_out_at_its_end() -> None:
+    mark([marked()], now=START)
+    delivered()
+    mark([marked(change=REMOVED)], now=START + MINUTE)
+
+    assert (row().change, row().not_before) == (REMOVED, START + GAP)
+
+
+def test_b31_a_change_during_a_pending_retry_waits_for_the_retry_and_counts_anew() -> None:
+    mark([marked()], now=START)
+    retry_at = START + timedelta(seconds=300)
+    change(not_before=retry_at, reason=Reason.NO_ANSWER, attempts=2)
+
+    mark([marked(change=UPDATED)], now=START + timedelta(seconds=10))
+
+    assert (row().not_before, row().attempts, row().reason) == (retry_at, 0, "")
+
+
+def test_an_addition_that_was_never_told_and_is_gone_is_withdrawn() -> None:
+    mark([marked()], now=START)
+    mark([marked(change=REMOVED)], now=START + MINUTE)
+
+    url = row()
+    assert (url.state, url.reason) == (UrlState.SKIPPED, Reason.WITHDRAWN)
+    assert (url.change, url.not_before, url.version) == (REMOVED, None, 2)
+
+
+@pytest.mark.parametrize("lease", [START + MINUTE, START - MINUTE], ids=["held", "run out"])
+def test_an_addition_in_flight_is_removed_since_the_engine_may_have_heard(
+    lease: datetime,
+) -> None:
+    mark([marked()], now=START)
+    change(lease_until=lease)
+    mark([marked(change=REMOVED)], now=START)
+
+    assert (row().state, row().change) == (UrlState.WAITING, REMOVED)
+
+
+def test_b02_b03_a_url_that_was_public_before_is_removed_even_if_untracked() -> None:
+    mark([marked(change=REMOVED)], now=START)
+
+    assert (row().change, row().state, row().not_before) == (REMOVED, UrlState.WAITING, START)
+
+
+@pytest.mark.parametrize("state", [UrlState.WAITING, UrlState.DELIVERED])
+def test_b02_a_removal_is_told_once(state: str) -> None:
+    mark([marked(change=REMOVED)], now=START)
+    not_before = START if state == UrlState.WAITING else None
+    change(state=state, not_before=not_before)
+
+    mark([marked(change=REMOVED)], now=START + 2 * GAP)
+
+    assert (row().version, row().not_before, row().state) == (1, not_before, state)
+
+
+def test_a_withdrawn_url_is_not_removed_again() -> None:
+    mark([marked()], now=START)
+    for _ in range(2):
+        mark([marked(change=REMOVED)], now=START)
+
+    assert (row().version, row().state) == (2, UrlState.SKIPPED)
+
+
+def test_a_removal_that_ended_untold_is_told_when_it_comes_again() -> None:
+    mark([marked(change=REMOVED)], now=START)
+    change(state=UrlState.FAILED, reason=Reason.EXPIRED, not_before=None)
+
+    mark([marked(change=REMOVED)], now=START + MINUTE)
+
+    assert (row().state, row().not_before) == (UrlState.WAITING, START + MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("state", "change_now"), [(UrlState.DELIVERED, ADDED), (UrlState.WAITING, UPDATED)]
+)
+def test_a_url_that_comes_back_is_added_if_its_removal_was_told(
+    state: str, change_now: str
+) -> None:
+    mark([marked(change=REMOVED)], now=START)
+    change(state=state)
+
+    mark([marked(change=UPDATED)], now=START + 2 * GAP)
+
+    assert (row().change, row().state) == (change_now, UrlState.WAITING)
+
+
+def test_a_removal_of_a_url_that_is_another_pages_by_now_is_dropped() -> None:
+    mark([marked(page_id=2)], now=START)
+    delivered()
+    mark([marked(change=REMOVED, page_id=1)], now=START + MINUTE)
+
+    assert (row().change, row().page_id, row().version) == (ADDED, 2, 1)
+
+
+def test_a_removal_without_a_page_takes_the_page_from_nobody() -> None:
+    mark([marked(page_id=None)], now=START)
+    delivered()
+    mark([marked(change=REMOVED, page_id=3)], now=START + MINUTE)
+    assert (row().change, row().page_id) == (REMOVED, 3)
+
+
+@pytest.mark.parametrize("first", [ADDED, REMOVED])
+def test_within_one_call_a_page_that_took_a_url_over_wins(first: str) -> None:
+    changes = [marked(change=REMOVED, page_id=1), marked(change=ADDED, page_id=2)]
+    if first == ADDED:
+        changes.reverse()
+
+    mark(changes, now=START)
+
+    assert (row().change, row().page_id) == (ADDED, 2)
+
+
+def test_within_one_call_the_last_of_two_removals_counts() -> None:
+    mark([marked(change=REMOVED, page_id=1), marked(change=REMOVED, page_id=2)], now=START)
+
+    assert row().page_id == 2
+
+
+def test_c19_duplicates_in_one_call_are_one_url() -> None:
+    mark([marked()] * 3, now=START)
+
+    assert row().version == 1
+
+
+def test_c18_the_slash_makes_another_url() -> None:
+    mark([marked("a"), marked("a/")], now=START)
+
+    assert TrackedUrl.objects.count() == 2
+
+
+def test_b32_a_long_url_is_kept_whole() -> None:
+    long = "x" * (2_048 - len(f"https://{HOST}/"))
+
+    mark([marked(long)], now=START)
+
+    assert TrackedUrl.objects.get().url == f"https://{HOST}/{long}"
+
+
+def test_a_change_keeps_what_a_claim_in_flight_needs() -> None:
+    mark([marked()], now=START)
+    delivery = Delivery.objects.create(endpoint="indexnow", host=HOST, started_at=START)
+    change(delivery=delivery, claimed_version=1, lease_until=START + MINUTE)
+
+    mark([marked(change=UPDATED)], now=START)
+
+    url = row()
+    assert (url.delivery_id, url.claimed_version, url.version) == (delivery.pk, 1, 2)
+    assert url.lease_until == START + MINUTE
+
+
+def test_thousands_of_urls_are_marked_in_few_queries(
+    django_assert_max_num_queries: Any,
+) -> None:
+    changes = [marked(f"{number}/") for number in range(2_500)]
+
+    # SQLite takes some fifty rows in one statement, servers take a thousand.
+    with django_assert_max_num_queries(120):
+        mark(changes, now=START)
+    mark(changes, now=START)
+
+    assert TrackedUrl.objects.filter(version=2).count() == 2_500
+
+
+def test_known_urls_are_those_that_engines_take_for_public() -> None:
+    mark([marked("a/", published_at=START), marked("b/"), marked("c/", page_id=2)], now=START)
+    delivered()
+    mark([marked("b/", change=REMOVED)], now=START)
+
+    assert known([1, 2, 3]) == {
+        1: [Known(url=f"https://{HOST}/a/", host=HOST, page_id=1, published_at=START)],
+        2: [Known(url=f"https://{HOST}/c/", host=HOST, page_id=2, published_at=None)],
+    }
+
+
+def test_known_asks_once_and_names_a_url_of_several_endpoints_once(
+    settings: Any, django_assert_num_queries: Any
+) -> None:
+    settings.WAGTAIL_INDEXNOW = {"ENDPOINTS": {"one": "http://one/", "two": "http://two/"}}
+    mark([marked(published_at=START)], now=START)
+    TrackedUrl.objects.filter(endpoint="two").update(published_at=START - MINUTE)
+
+    with django_assert_num_queries(1):
+        found = known([1])
+
+    assert [url.published_at for url in found[1]] == [START]
+
+
+def test_an_endpoint_that_is_gone_knows_nothing(settings: Any) -> None:
+    mark([marked()], now=START)
+    settings.WAGTAIL_INDEXNOW = {"ENDPOINTS": {"other": "http://other/"}}
+
+    assert known([1]) == {}
+
+
+def test_c55_what_was_tried_for_too_long_fails() -> None:
+    mark([marked("a/"), marked("b/")], now=START)
+    mark([marked("b/")], now=START + MINUTE)
+    later = START + timedelta(days=7)
+
+    assert give_up(later) == 1
+
+    assert (row("a/").state, row("a/").reason) == (UrlState.FAILED, Reason.EXPIRED)
+    assert row("a/").not_before is None
+    assert row("b/").state == UrlState.WAITING
+
+
+def test_what_ended_or_is_in_flight_is_not_given_up() -> None:
+    mark([marked("a/"), marked("b/")], now=START)
+    later = START + timedelta(days=8)
+    TrackedUrl.objects.filter(url__endswith="/a/").update(not_before=None)
+    TrackedUrl.objects.filter(url__endswith="/b/").update(lease_until=later + MINUTE)
+
+    assert give_up(later) == 0
+
+
+def test_giving_up_can_be_limited_to_a_channel() -> None:
+    mark([marked("a/"), marked("a/", host="b.example.com")], now=START)
+
+    assert give_up(START + timedelta(days=8), endpoint="indexnow", host=HOST) == 1
+    assert give_up(START + timedelta(days=8), endpoint="other") == 0
+
+
+def test_ending_goes_on_until_all_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracked_urls, "END_CHUNK", 2)
+    mark([marked(f"{number}/") for number in range(5)], now=START)
+
+    assert give_up(START + timedelta(days=8)) == 5
+
+
+def test_a_hash_is_of_the_whole_url() -> None:
+    assert url_hash("https://a/") != url_hash("https://a")
+    assert len(url_hash("https://a/")) == 64
