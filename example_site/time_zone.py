@@ -12,8 +12,8 @@ def time_zone() -> str:
 
 def local_time_zone(link: Path = Path("/etc/localtime")) -> str:
     """Return the name that the system's link points to (Linux, macOS); UTC if there is none."""
-    _, found, name = str(link.resolve()).partition("zoneinfo/")
     try:
+        _, found, name = str(link.readlink()).partition("zoneinfo/")
         ZoneInfo(name)
     except (ValueError, OSError, ZoneInfoNotFoundError):
         return "UTC"

@@ -77,8 +77,13 @@ class Browser:
             headers = {name.lower(): value for name, value in response.headers.items()}
             page = Document(url=response.url, status=response.status, headers=headers, text=text)
         if headers.get("content-type", "").startswith("text/html"):
-            _Reader(page).feed(text)
+            read(page)
         return page
+
+
+def read(page: Document) -> None:
+    """Find the links and forms in a document's text."""
+    _Reader(page).feed(page.text)
 
 
 class _Reader(HTMLParser):

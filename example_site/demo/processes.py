@@ -51,6 +51,7 @@ class Child:
     ) -> None:
         self.name = name
         self.log = log
+        self.log.write_text("")  # of this start alone
         self._is_shown = is_shown
         self._stop_signal = stop_signal
         self.process = subprocess.Popen(
@@ -187,9 +188,7 @@ class Processes:
     def tails(self) -> str:
         """Return the ends of all logs, headed by their names."""
         return "\n".join(
-            f"--- {child.name} ({child.log}) ---\n{child.tail()}"
-            for child in self._children
-            if child.log.exists()
+            f"--- {child.name} ({child.log}) ---\n{child.tail()}" for child in self._children
         )
 
     def _tell_lifeline(self, number: int) -> None:
