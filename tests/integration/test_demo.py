@@ -88,15 +88,15 @@ def test_lifeline_ends_what_a_killed_demo_leaves() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""], start_new_session=True)
     ended.wait()
 
-    subprocess.run(
-        [sys.executable, "-m", "example_site.demo.lifeline"],
-        input=f"{ended.pid}\n{orphan.pid}\n-{ended.pid}\n",
-        text=True,
-        check=True,
-        timeout=30,
+    lifeline = subprocess.Popen(
+        [sys.executable, "-m", "example_site.demo.lifeline"], stdin=subprocess.PIPE, text=True
     )
+    assert lifeline.stdin is not None
+    lifeline.stdin.write(f"{ended.pid}\n{orphan.pid}\n-{ended.pid}\n")
+    lifeline.stdin.close()
 
     assert orphan.wait(10) == -signal.SIGTERM
+    assert lifeline.wait(10) == 0
 
 
 def test_signal_waits_while_a_child_is_started() -> None:
