@@ -21,6 +21,8 @@ from example_site.time_zone import time_zone
 
 VAR = Path(__file__).resolve().parent.parent / "var"
 WATCH_S = 0.5
+QUIET_S = 3.0
+FIRST_LINES_S = 15.0
 
 BANNER = """
   Museum    {museum}/   English, French, German
@@ -77,14 +79,23 @@ def run(plan: Plan) -> int:
     logs = plan.var / "logs"
     with locked(plan.var) as lock, Processes(logs, plan.all_environment(), lock=lock) as processes:
         start(processes, plan)
-        _print_banner(plan, logs)
-        while True:
-            time.sleep(WATCH_S)
-            try:
+        try:
+            _let_first_lines_pass(processes)
+            _print_banner(plan, logs)
+            while True:
+                time.sleep(WATCH_S)
                 processes.watch()
-            except DemoError:
-                print(processes.tails())
-                raise
+        except DemoError:
+            print(processes.tails())
+            raise
+
+
+def _let_first_lines_pass(processes: Processes) -> None:
+    """Wait a little, so that what is printed next is not pushed off the screen."""
+    deadline = time.monotonic() + FIRST_LINES_S
+    while processes.quiet_s() < QUIET_S and time.monotonic() < deadline:
+        processes.watch()
+        time.sleep(WATCH_S)
 
 
 def _print_banner(plan: Plan, logs: Path) -> None:

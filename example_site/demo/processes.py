@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -184,6 +185,11 @@ class Processes:
             status = child.process.poll()
             if status is not None:
                 raise DemoError(f"{child.name} ended by itself with exit status {status}.")
+
+    def quiet_s(self) -> float:
+        """Return for how many seconds none of them has said anything."""
+        last = max((child.log.stat().st_mtime for child in self._children), default=0.0)
+        return time.time() - last
 
     def tails(self) -> str:
         """Return the ends of all logs, headed by their names."""
