@@ -6,6 +6,7 @@ each intent, only if it is still as it was read, and marks the URLs of those tha
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from uuid import UUID
 
@@ -41,14 +42,25 @@ def announce(refs: Collection[IntentRef]) -> None:
 
     :raises DatabaseError: the database failed; nothing is lost, the relay hands over again.
     """
-    due = Intent.objects.due(clock.now()).filter(key__in=[ref.key for ref in refs])
-    found = list(due.order_by("run_at", "pk"))
+    now, keys = clock.now(), [ref.key for ref in refs]
+    found = list(Intent.objects.due(now).filter(key__in=keys).order_by("run_at", "pk"))
+    if len(found) < len(keys):
+        _leave_early(keys, now)
     singles = [intent for intent in found if not intent.subtree]
     if singles:
         _announce_pages(singles)
     for intent in found:
         if intent.subtree:
             announce_subtree(intent)
+
+
+def _leave_early(keys: Collection[str], now: datetime) -> None:
+    """Forget the hand-over of rows whose message came early, by a clock that is ahead of ours.
+
+    The relay hands them over again when they are due, not only when their lease is over.
+    """
+    early = Intent.objects.planned().filter(key__in=keys, run_at__gt=now)
+    early.filter(handed_at__isnull=False).update(handed_at=None)
 
 
 def _announce_pages(planned: Sequence[Intent]) -> None:
@@ -87,7 +99,7 @@ def _outcome(intent: Intent, look: Look) -> Outcome:
 
 def _decide(intent: Intent, look: Look) -> Outcome:
     now, facts = clock.now(), look.facts(intent.page_id)
-    verdict = decide(_planned(intent), facts, look.policy, now=now)
+    verdict = decide(as_planned(intent), facts, look.policy, now=now)
     if verdict.outcome == "wait":
         until = now + verdict.delay
         return Outcome(intent, partial(intents.wait, intent, until, reason=verdict.reason))
@@ -146,7 +158,8 @@ def _is_public(facts: PageFacts | None, look: Look) -> bool:
     return facts is not None and decide_page(facts, look.policy) == GO
 
 
-def _planned(intent: Intent) -> Planned:
+def as_planned(intent: Intent) -> Planned:
+    """Return what the guards need to know of an intent."""
     return Planned(
         kind=intent.kind,
         revision_id=intent.revision_id,

@@ -5,7 +5,7 @@ approved_go_live_at)` as the database has it; `Page.go_live_at` outlives its sch
 nothing.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
@@ -71,6 +71,16 @@ class Verdict:
 
 GO = Verdict("go")
 
+#: What forbids to announce a page, and the reason it gives, in the order of asking.
+PAGE_GUARDS: Sequence[tuple[Reason, Callable[[PageFacts, Policy], bool]]] = (
+    (Reason.DISABLED, lambda page, policy: not policy.enabled),
+    (Reason.NOT_LIVE, lambda page, policy: not page.live),
+    (Reason.PRIVATE, lambda page, policy: page.is_private),
+    (Reason.ALIAS, lambda page, policy: page.is_alias and not policy.aliases),
+    (Reason.EMBARGOED, lambda page, policy: page.is_embargoed),
+    (Reason.OPTED_OUT, lambda page, policy: page.has_opted_out),
+)
+
 
 def skip(reason: Reason) -> Verdict:
     return Verdict("skip", reason)
@@ -90,18 +100,9 @@ def decide(planned: Planned, page: PageFacts | None, policy: Policy, *, now: dat
 
 def decide_page(page: PageFacts, policy: Policy) -> Verdict:
     """Decide whether engines may hear of a page, before its URLs are asked for."""
-    if not policy.enabled:
-        return skip(Reason.DISABLED)
-    if not page.live:
-        return skip(Reason.NOT_LIVE)
-    if page.is_private:
-        return skip(Reason.PRIVATE)
-    if page.is_alias and not policy.aliases:
-        return skip(Reason.ALIAS)
-    if page.is_embargoed:
-        return skip(Reason.EMBARGOED)
-    if page.has_opted_out:
-        return skip(Reason.OPTED_OUT)
+    for reason, forbids in PAGE_GUARDS:
+        if forbids(page, policy):
+            return skip(reason)
     return GO
 
 
