@@ -206,8 +206,8 @@ class _FormerUrls:
 
     def of(self, page: Any) -> _Before:
         """Return the former URLs of one page. The page's own faults pass through."""
-        if self.base is None or not self._was_public(page):
-            return _Before()
+        if self.base is None or has_own_urls(type(page)) or not self._was_public(page):
+            return _Before()  # nothing to derive: what its type makes itself came as text
         if self.top_url is None:  # moved out of every site
             return self._by_path(page)
         below = f"{self.top_url.rstrip('/')}/"
