@@ -1,6 +1,10 @@
 """How work reaches whoever does it: a message to a worker, or a call right here."""
 
+import logging
+from collections.abc import Callable
 from typing import Any, Protocol
+
+logger = logging.getLogger(__name__)
 
 
 class Courier(Protocol):
@@ -37,12 +41,22 @@ class InlineCourier:
 
     can_park = False
 
-    def announce(self, payload: dict[str, Any], *, delay_ms: int = 0) -> None:
+    def __init__(self) -> None:
         from . import working
 
-        working.announce(payload)
+        self._working = working
+        self.faults = 0  # pieces of work that ended in an error; their rows come back
+
+    def announce(self, payload: dict[str, Any], *, delay_ms: int = 0) -> None:
+        self._do(self._working.announce, payload)
 
     def deliver(self, payload: dict[str, Any]) -> None:
-        from . import working
+        self._do(self._working.deliver, payload)
 
-        working.deliver(payload)
+    def _do(self, work: Callable[[Any], None], payload: dict[str, Any]) -> None:
+        # As with a worker, one piece of work never stops the others.
+        try:
+            work(payload)
+        except Exception:
+            self.faults += 1
+            logger.exception("payload=%s state=left_for_later", payload)

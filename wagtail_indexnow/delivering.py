@@ -41,10 +41,9 @@ def deliver(endpoint: str, host: str) -> str:
 
     :returns: in one word what came of it: `idle`, `not_yet`, a state or a reason.
     """
-    try:
-        outcome = _deliver(endpoint, host)
-    finally:
-        channels.handed_back(endpoint, host)
+    outcome = _deliver(endpoint, host)
+    # After a fault the channel stays handed over: its lease spaces the attempts.
+    channels.handed_back(endpoint, host)
     logger.debug("deliver endpoint=%s host=%s outcome=%s", endpoint, host, outcome)
     return outcome
 

@@ -2,44 +2,66 @@
 
 import logging
 import threading
+from collections.abc import Callable
 
 import dramatiq
-from django.db import close_old_connections
+from django.db import close_old_connections, connections
 
-from .conf import conf
+from .conf import DEFAULTS, conf
 from .couriers import Courier, DramatiqCourier
 from .relay import keep_house, tick
 
 logger = logging.getLogger(__name__)
 
+STOP_WAIT_S = 10.0
+
 
 class RelayThread(threading.Thread):
-    """Ticks every `RELAY_INTERVAL` until stopped, whatever is away meanwhile."""
+    """Relays until stopped, whatever is away meanwhile."""
 
     def __init__(self) -> None:
         super().__init__(name="wagtail_indexnow.relay", daemon=True)
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        courier = DramatiqCourier()
-        while not self._stopping.wait(conf.relay_interval_s):
-            survive(courier)
+        relay_until(self._stopping, DramatiqCourier())
 
     def stop(self) -> None:
+        """End after the tick under way, or leave it behind if its broker never answers."""
         self._stopping.set()
-        self.join(timeout=10)
+        self.join(STOP_WAIT_S)
 
 
-def survive(courier: Courier) -> None:
-    """Tick and keep house once, whatever is away."""
+def relay_until(stopping: threading.Event, courier: Courier) -> None:
+    """Tick every `RELAY_INTERVAL` until told to stop."""
+    is_well = True
+    while not stopping.wait(conf.relay_interval_s or DEFAULTS["RELAY_INTERVAL"]):
+        is_well = survive(courier, was_well=is_well)
+    connections.close_all()
+
+
+def survive(courier: Courier, *, was_well: bool = True) -> bool:
+    """Tick and keep house once, whatever is away; say whether nothing was.
+
+    :param was_well: whether the last time went well: what lasts is not logged again and again.
+    """
     close_old_connections()
-    for work in (lambda: tick(courier), keep_house):
-        try:
-            work()
-        except Exception as error:
-            # Database or broker are away: the rows are the schedule, the next tick goes on.
-            logger.warning("relay=tick state=interrupted error=%r", error)
+    faults = [fault for work in (lambda: tick(courier), keep_house) if (fault := _fault(work))]
     close_old_connections()
+    for fault in faults if was_well else ():
+        # Database or broker are away: the rows are the schedule, the next tick goes on.
+        logger.warning("relay=tick state=interrupted error=%r", fault, exc_info=fault)
+    if not (faults or was_well):
+        logger.warning("relay=tick state=resumed")
+    return not faults
+
+
+def _fault(work: Callable[[], object]) -> Exception | None:
+    try:
+        work()
+    except Exception as fault:
+        return fault
+    return None
 
 
 class RelayMiddleware(dramatiq.Middleware):

@@ -1,27 +1,37 @@
-"""Forget history that is older than `RETENTION_DAYS`, a batch at a time, once a day."""
+"""Forget history that is older than `RETENTION_DAYS`, and give up what was tried for too long."""
 
-from datetime import timedelta
 from typing import Any
 
-from . import clock, heartbeats, tracked_urls
+from . import clock, tracked_urls
 from .conf import conf
 from .models import Delivery, Intent
 
-DAILY = timedelta(days=1)
-OFTEN = timedelta(minutes=1)
 BATCH = 1_000
+BATCHES = 5  # at a time: the relay's thread has more urgent things to do
 
 
-def prune() -> None:
-    """Give up what was tried for too long, each minute; delete old history, daily."""
-    if heartbeats.claim_turn("give_up", OFTEN):
-        tracked_urls.give_up(clock.now())
-    if heartbeats.claim_turn("prune", DAILY):
-        before = clock.now() - conf.retention
-        _delete(Intent.objects.filter(finished_at__lt=before))
-        _delete(Delivery.objects.filter(started_at__lt=before))
+def give_up() -> bool:
+    """End URLs that were tried for longer than `GIVE_UP_AFTER`; nothing is ever left over."""
+    tracked_urls.give_up(clock.now())
+    return False
 
 
-def _delete(rows: Any) -> None:
-    while ids := list(rows.values_list("pk", flat=True)[:BATCH]):
-        rows.model.objects.filter(pk__in=ids).delete()
+def prune() -> bool:
+    """Delete some of the old history; say whether there is more."""
+    before = clock.now() - conf.retention
+    return any(
+        [
+            _delete(Intent.objects.filter(finished_at__lt=before)),
+            _delete(Delivery.objects.filter(started_at__lt=before)),
+        ]
+    )
+
+
+def _delete(rows: Any) -> bool:
+    for _batch in range(BATCHES):
+        ids = list(rows.values_list("pk", flat=True)[:BATCH])
+        if ids:
+            rows.model.objects.filter(pk__in=ids).delete()
+        if len(ids) < BATCH:
+            return False
+    return True

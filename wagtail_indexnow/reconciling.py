@@ -1,111 +1,129 @@
 """Find what no signal told of: imports, bulk queries, a ledger that was away.
 
-The near horizon is looked at each minute, the rest hourly, by one process for all.
+Done a slice at a time, since it runs in the relay's thread: each function says whether it
+stopped with more to find.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
+from itertools import islice
 
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from wagtail.models import Revision
 
-from . import clock, heartbeats, intents
+from . import clock, intents
 from .conf import conf
-from .constants import IntentState, Kind, Reason
+from .constants import CONTENT_KINDS, IntentState, Kind, Reason
 from .models import Intent, TrackedUrl
 from .page_urls import page_model
 
 logger = logging.getLogger(__name__)
 
-NEAR, WIDE = timedelta(minutes=1), timedelta(hours=1)
 LOOK_BACK = timedelta(hours=48)
-LIMIT = 10_000
-BATCH = 500
+SLICE = 500  # rows planned at a time: about a second
+BATCH = 500  # revisions looked at with one query
 
 #: Endings of a go-live that a later approval of the same time, unseen by us, has overtaken.
 _OVERTAKEN = (Reason.SCHEDULE_CHANGED, Reason.SCHEDULE_CANCELLED)
 
-
-def reconcile() -> None:
-    """Plan what is missing in the ledger, if it is this process's turn."""
-    now = clock.now()
-    if heartbeats.claim_turn("reconcile_near", NEAR):
-        _plan_missing_go_lives(until=now + conf.schedule_horizon)
-    if heartbeats.claim_turn("reconcile_wide", WIDE):
-        _plan_missing_go_lives(until=None)
-        plan_missing_publishes(since=now - LOOK_BACK)
-        _plan_missing_removals()
+_Approval = tuple[int, int, datetime]  # page, revision, when
 
 
-def _plan_missing_go_lives(*, until: datetime | None) -> None:
+def reconcile_near() -> bool:
+    """Plan schedules that are missing in the ledger and due within the horizon."""
+    return _plan_missing_go_lives(until=clock.now() + conf.schedule_horizon)
+
+
+def reconcile_wide() -> bool:
+    """Plan all schedules, publishes and removals that are missing in the ledger."""
+    # A list, so that each has its slice: much of one kind must not hide the others.
+    return any(
+        [
+            _plan_missing_go_lives(until=None),
+            _plan_missing_publishes(since=clock.now() - LOOK_BACK) == SLICE,
+            _plan_missing_removals() == SLICE,
+        ]
+    )
+
+
+def _plan_missing_go_lives(*, until: datetime | None) -> bool:
+    missing = list(islice(_missing_go_lives(until), SLICE))
+    pages = page_model().objects.in_bulk([page_id for page_id, _pk, _at in missing])
+    for page_id, revision_id, expected_at in missing:
+        if page_id in pages:
+            logger.warning("page=%s at=%s state=found_by_reconciliation", page_id, expected_at)
+            intents.plan_go_live(
+                page=pages[page_id], revision_id=revision_id, expected_at=expected_at
+            )
+    return len(missing) == SLICE
+
+
+def _missing_go_lives(until: datetime | None) -> Iterator[_Approval]:
+    for approvals in _approvals(until):
+        wanted = {intents.go_live_key(page_id, at): page_id for page_id, _pk, at in approvals}
+        told = Intent.objects.filter(key__in=wanted).exclude(
+            state=IntentState.SKIPPED, reason__in=_OVERTAKEN
+        )
+        known = set(told.values_list("key", flat=True))
+        for page_id, revision_id, at in approvals:
+            if intents.go_live_key(page_id, at) not in known:
+                yield page_id, revision_id, at
+
+
+def _approvals(until: datetime | None) -> Iterator[list[_Approval]]:
+    """Yield what is approved in batches: 100,000 of them would not fit a small worker."""
     approved = Revision.objects.filter(
         base_content_type=ContentType.objects.get_for_model(page_model()),
         approved_go_live_at__isnull=False,
     )
     if until is not None:
         approved = approved.filter(approved_go_live_at__lte=until)
-    found = list(
-        approved.order_by("approved_go_live_at").values_list(
-            "object_id", "pk", "approved_go_live_at"
-        )[:LIMIT]
-    )
-    for start in range(0, len(found), BATCH):
-        _plan_go_lives(found[start : start + BATCH])
+    rows = approved.order_by("pk").values_list("object_id", "pk", "approved_go_live_at")
+    last = 0
+    while batch := list(rows.filter(pk__gt=last)[:BATCH]):
+        yield [(int(object_id), pk, at) for object_id, pk, at in batch]
+        last = batch[-1][1]
 
 
-def _plan_go_lives(rows: Iterable[tuple[str, int, datetime]]) -> None:
-    wanted = {
-        intents.go_live_key(int(object_id), at): (int(object_id), pk, at)
-        for object_id, pk, at in rows
-    }
-    told = Intent.objects.filter(key__in=wanted).exclude(
-        state=IntentState.SKIPPED, reason__in=_OVERTAKEN
-    )
-    missing = set(wanted) - set(told.values_list("key", flat=True))
-    pages = page_model().objects.in_bulk([wanted[key][0] for key in missing])
-    for key in missing:
-        page_id, revision_id, expected_at = wanted[key]
-        if page_id in pages:
-            logger.warning("intent=%s state=found_by_reconciliation", key)
-            intents.plan_go_live(
-                page=pages[page_id], revision_id=revision_id, expected_at=expected_at
-            )
-
-
-def plan_missing_publishes(*, since: datetime) -> int:
+def _plan_missing_publishes(*, since: datetime) -> int:
     """Plan pages that were published since a moment and later than their last intent."""
-    told = Intent.objects.filter(page_id=OuterRef("pk")).filter(
-        Q(created_at__gte=OuterRef("last_published_at"))
-        | Q(published_at__gte=OuterRef("last_published_at"))
-        | Q(state=IntentState.PLANNED, run_at__lte=clock.now())
-    )
     pages = page_model().objects.live().filter(last_published_at__gte=since)
     if not conf.aliases:
         pages = pages.filter(alias_of=None)
-    missing = pages.filter(~Exists(told)).order_by("last_published_at")[:LIMIT]
-    return _plan_each(Kind.PUBLISH, missing)
+    missing = list(pages.filter(~Exists(_seen())).order_by("last_published_at")[:SLICE])
+    for page in missing:
+        logger.warning("page=%s state=found_by_reconciliation", page.pk)
+        intents.plan_publish(page=page, revision_id=page.live_revision_id)
+    return len(missing)
 
 
-def _plan_missing_removals() -> None:
+def _seen() -> QuerySet[Intent]:
+    """Select the intents that know of a page's last publish, whatever they made of it."""
+    published_at = OuterRef("last_published_at")
+    return Intent.objects.filter(page_id=OuterRef("pk")).filter(
+        Q(created_at__gte=published_at)
+        | Q(published_at__gte=published_at)
+        | Q(kind__in=CONTENT_KINDS, finished_at__gte=published_at)
+        | Q(state=IntentState.PLANNED, run_at__lte=clock.now())
+        # Cancelled by a person, long before the page went live.
+        | Q(kind=Kind.GO_LIVE, reason=Reason.CANCELLED, revision_id=OuterRef("live_revision_id"))
+    )
+
+
+def _plan_missing_removals() -> int:
     live = page_model().objects.live().filter(pk=OuterRef("page_id"))
     planned = Intent.objects.planned().filter(page_id=OuterRef("page_id"))
     gone = (
         TrackedUrl.objects.public()
-        .filter(~Exists(live), ~Exists(planned), page_id__isnull=False)
+        .filter(~Exists(live), ~Exists(planned), endpoint__in=conf.endpoints)
+        .exclude(page_id=None)
+        .order_by("page_id")
         .values_list("page_id", flat=True)
-        .distinct()[:LIMIT]
+        .distinct()
     )
-    for page_id in gone:
+    page_ids = list(gone[:SLICE])
+    for page_id in page_ids:
         intents.plan(Kind.REMOVE, page_id=page_id)
-
-
-def _plan_each(kind: Kind, pages: Iterable[Any]) -> int:
-    count = 0
-    for page in pages:
-        logger.warning("page=%s state=found_by_reconciliation", page.pk)
-        intents.plan_publish(page=page, revision_id=page.live_revision_id)
-        count += 1
-    return count
+    return len(page_ids)

@@ -13,18 +13,27 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import Exists, F, Min, OuterRef, Q
+from django.db.models.functions import Coalesce, Greatest
 
 from . import clock, heartbeats, pruning, reconciling
 from .conf import conf
-from .constants import LIST_SIZE, PARKED_MESSAGES, RELAY_HEARTBEAT, Kind
+from .constants import LEASE_MIN, LIST_SIZE, PARKED_MESSAGES, RELAY_HEARTBEAT, Kind
 from .couriers import Courier
-from .models import Channel, Intent, TrackedUrl
+from .models import Channel, Intent, TrackedUrl, lease_for
 from .payloads import ChannelRef, IntentRef, announcement, delivery, iso
 
 DUE_PER_TICK = 5_000
 INLINE_WAIT = timedelta(seconds=60)
 INLINE_MAX = timedelta(minutes=10)
-CHANNEL_LEASE = timedelta(seconds=120)
+CHANNEL_LEASE = LEASE_MIN  # a second message finds no slot and does no harm
+
+#: Work that one process does for all: how often, and what; it says whether there is more.
+_HOUSEWORK: dict[str, tuple[timedelta, Callable[[], bool]]] = {
+    "give_up": (timedelta(minutes=1), pruning.give_up),
+    "reconcile_near": (timedelta(minutes=1), reconciling.reconcile_near),
+    "reconcile_wide": (timedelta(hours=1), reconciling.reconcile_wide),
+    "prune": (timedelta(days=1), pruning.prune),
+}
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,7 @@ def tick(courier: Courier) -> Tick:
         return Tick()
     now = clock.now()
     heartbeats.beat(RELAY_HEARTBEAT)
-    due = sum(_hand_over(courier, batch, now) for batch in _due_batches(now))
+    due = sum(_hand_over(courier, batch) for batch in _due_batches(now))
     parked = _park(courier, now) if courier.can_park else 0
     return Tick(due, parked, _hand_over_channels(courier, now))
 
@@ -70,25 +79,45 @@ def run_until_idle(courier: Courier, *, sleep: Callable[[float], None]) -> None:
 
 def next_due() -> datetime | None:
     """Return when the next intent or URL that nothing holds up is due, or `None`."""
-    moments = [Intent.objects.planned().aggregate(at=Min("run_at"))["at"]]
-    gates = {(row.endpoint, row.host): row.not_before for row in Channel.objects.all()}
-    waiting = (
-        TrackedUrl.objects.filter(not_before__isnull=False)
-        .values_list("endpoint", "host")
-        .annotate(at=Min("not_before"))
-        .order_by()
-    )
-    for endpoint, host, at in waiting:
-        holds = (gates.get((endpoint, "")), gates.get((endpoint, host)))
-        moments.append(max([at, *(hold for hold in holds if hold is not None)]))
-    return min((moment for moment in moments if moment is not None), default=None)
+    return min((moment for moment in (*_intents_due(), *_urls_due()) if moment), default=None)
 
 
 def keep_house() -> None:
-    """Do what only one process needs to do now and then: reconcile, give up, prune."""
-    if conf.enabled:
-        reconciling.reconcile()
-        pruning.prune()
+    """Reconcile, give up and prune, as far as it is this process's turn."""
+    if not conf.enabled:
+        return
+    for name in heartbeats.take_turns({name: every for name, (every, _) in _HOUSEWORK.items()}):
+        _every, work = _HOUSEWORK[name]
+        if work():
+            heartbeats.give_turn_back(name)
+
+
+def _intents_due() -> Iterator[datetime | None]:
+    planned = Intent.objects.planned()
+    yield planned.filter(handed_at=None).aggregate(at=Min("run_at"))["at"]
+    handed = planned.filter(handed_at__isnull=False).values("handed_count").order_by()
+    for row in handed.annotate(at=Min(Greatest("handed_at", "run_at"))):
+        yield row["at"] + lease_for(row["handed_count"])
+
+
+def _urls_due() -> Iterator[datetime]:
+    channels = {(row.endpoint, row.host): row for row in Channel.objects.all()}
+    waiting = (
+        TrackedUrl.objects.filter(not_before__isnull=False)
+        .values_list("endpoint", "host")
+        .annotate(at=Min(Greatest("not_before", Coalesce("lease_until", "not_before"))))
+        .order_by()
+    )
+    for endpoint, host, at in waiting:
+        rows = [channels.get((endpoint, "")), channels.get((endpoint, host))]
+        yield max([at, *(moment for row in rows if row for moment in _gates(row))])
+
+
+def _gates(channel: Channel) -> Iterator[datetime]:
+    if channel.not_before is not None:
+        yield channel.not_before
+    if channel.handed_at is not None:
+        yield channel.handed_at + CHANNEL_LEASE
 
 
 def _due_batches(now: datetime) -> Iterator[Sequence[Intent]]:
@@ -103,9 +132,9 @@ def _due_batches(now: datetime) -> Iterator[Sequence[Intent]]:
             yield [intent]
 
 
-def _hand_over(
-    courier: Courier, batch: Sequence[Intent], now: datetime, *, delay_ms: int = 0
-) -> int:
+def _hand_over(courier: Courier, batch: Sequence[Intent], *, delay_ms: int = 0) -> int:
+    # Not the time of the tick: before the last of many batches, its lease might be over.
+    now = clock.now()
     mine = _take(batch, now)
     if not mine:
         return 0
@@ -120,9 +149,14 @@ def _hand_over(
 
 
 def _take(batch: Sequence[Intent], now: datetime) -> list[Intent]:
-    """Mark rows as handed over, as far as no other relay was quicker."""
+    """Mark rows as handed over, as far as they are as they were read and nobody was quicker."""
     ids = [intent.pk for intent in batch]
-    free = Intent.objects.planned().free_to_hand_over(now).filter(pk__in=ids)
+    moments = [intent.run_at for intent in batch if intent.run_at is not None]
+    free = (
+        Intent.objects.planned()
+        .free_to_hand_over(now)
+        .filter(pk__in=ids, run_at__range=(min(moments), max(moments)))
+    )
     taken = free.update(handed_at=now, handed_count=F("handed_count") + 1)
     if taken == len(ids):
         return list(batch)
@@ -140,14 +174,17 @@ def _give_back(batch: Sequence[Intent], now: datetime) -> None:
 
 def _park(courier: Courier, now: datetime) -> int:
     """Send the nearest go-lives, each alone and delayed until it is due."""
-    far = Intent.objects.planned().filter(kind=Kind.GO_LIVE, run_at__gt=now)
-    near = far.filter(run_at__lte=now + conf.schedule_horizon, handed_at=None, waits=0, attempts=0)
-    candidates = list(near.order_by("run_at", "pk")[:PARKED_MESSAGES])
+    near = Intent.objects.planned().filter(
+        kind=Kind.GO_LIVE, run_at__gt=now, run_at__lte=now + conf.schedule_horizon
+    )
+    # One that waits, or whose message came too early, is handed over when it is due.
+    new = near.filter(handed_at=None, handed_count=0, waits=0, attempts=0)
+    candidates = list(new.order_by("run_at", "pk")[:PARKED_MESSAGES])
     if not candidates:
         return 0
-    room = max(PARKED_MESSAGES - far.filter(handed_at__isnull=False).count(), 0)
+    room = max(PARKED_MESSAGES - near.filter(handed_at__isnull=False).count(), 0)
     return sum(
-        _hand_over(courier, [intent], now, delay_ms=_delay_ms(intent, now))
+        _hand_over(courier, [intent], delay_ms=_delay_ms(intent, now))
         for intent in candidates[:room]
     )
 

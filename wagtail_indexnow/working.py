@@ -11,7 +11,7 @@ from django.db import DatabaseError, InterfaceError
 
 from . import heartbeats, payloads
 from .announcing import announce as announce_intents
-from .constants import WORKER_HEARTBEAT
+from .constants import PAYLOAD_REFUSED, WORKER_HEARTBEAT
 from .delivering import deliver as deliver_channel
 from .exceptions import PayloadError
 
@@ -42,7 +42,9 @@ def _work(work: Callable[[], None], payload: Any) -> None:
         heartbeats.beat(WORKER_HEARTBEAT)
         work()
     except PayloadError as error:
-        # A newer worker will understand it: the row stays open, and the relay hands over again.
+        # A newer worker will understand it: the row stays open, counts its hand-overs, and the
+        # relay hands it over again.
+        heartbeats.beat(PAYLOAD_REFUSED)
         logger.error("payload=%s state=left_alone error=%s", payload, error)
     except (DatabaseError, InterfaceError) as error:
         # Costs no attempt and asks for none: the hand-over's lease brings the work back.

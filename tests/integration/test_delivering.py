@@ -683,17 +683,21 @@ def test_a_lease_outlasts_the_longest_exchange(configure: Any) -> None:
     assert deliveries.lease() == timedelta(seconds=150)
 
 
-def test_the_channel_may_be_handed_over_again_even_after_a_fault(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("fault", "handed_at"), [(False, None), (True, START)])
+def test_a_channel_may_be_handed_over_again_at_once_but_after_a_fault_of_ours_not(
+    engine: Engine, fault: bool, handed_at: datetime | None
 ) -> None:
+    """The lease of a hand-over then spaces the attempts."""
     mark("a/")
     Channel.objects.update(handed_at=START)
-    monkeypatch.setattr(client, "submit", kill)
 
-    with pytest.raises(WorkerKilled):
+    if fault:
+        with killed_at(client, "submit"):
+            deliver("one", HOST)
+    else:
         deliver("one", HOST)
 
-    assert channel().handed_at is None
+    assert channel().handed_at == handed_at
 
 
 def test_the_network_is_never_inside_a_transaction(engine: Engine) -> None:

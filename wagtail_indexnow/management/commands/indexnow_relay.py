@@ -1,14 +1,16 @@
 """Hand due work to Dramatiq, or do it here."""
 
+import signal
 import time
 from argparse import ArgumentParser
+from threading import Event
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from wagtail_indexnow.conf import conf
 from wagtail_indexnow.couriers import DramatiqCourier, InlineCourier
-from wagtail_indexnow.middleware import survive
+from wagtail_indexnow.middleware import relay_until
 from wagtail_indexnow.relay import keep_house, run_until_idle, tick
 
 
@@ -16,8 +18,9 @@ class Command(BaseCommand):
     help = "Hand over the IndexNow announcements and deliveries that are due, until stopped."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--once", action="store_true", help="Look once and end.")
-        parser.add_argument(
+        how = parser.add_mutually_exclusive_group()
+        how.add_argument("--once", action="store_true", help="Look once and end.")
+        how.add_argument(
             "--inline",
             action="store_true",
             help="Do the work in this process, without broker or worker, and end: for cron.",
@@ -27,16 +30,25 @@ class Command(BaseCommand):
         if not conf.enabled:
             raise CommandError("IndexNow is switched off here: see WAGTAIL_INDEXNOW['ENABLED'].")
         if options["inline"]:
-            keep_house()
-            run_until_idle(InlineCourier(), sleep=time.sleep)
+            _work_inline()
         elif options["once"]:
             keep_house()
             self.stdout.write(str(tick(DramatiqCourier())))
         else:
-            self._run()
+            _relay_until_signalled()
 
-    def _run(self) -> None:
-        courier = DramatiqCourier()
-        while True:
-            survive(courier)
-            time.sleep(conf.relay_interval_s or 2)
+
+def _work_inline() -> None:
+    courier = InlineCourier()
+    keep_house()
+    run_until_idle(courier, sleep=time.sleep)
+    if courier.faults:
+        raise CommandError(f"{courier.faults} pieces of work failed and will be tried again.")
+
+
+def _relay_until_signalled() -> None:
+    """Relay until SIGTERM or Ctrl-C, and finish the tick under way."""
+    stopping = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    relay_until(stopping, DramatiqCourier())
