@@ -11,7 +11,7 @@ class WagtailIndexNowConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from . import signal_handlers
+        from . import checks, signal_handlers  # noqa: F401 - importing registers the checks
 
         signal_handlers.connect()
         if apps.is_installed("django_dramatiq"):
