@@ -13,9 +13,10 @@ from typing import Any, TypedDict
 from django.db.models import OuterRef, Subquery
 from wagtail.models import PageViewRestriction, get_page_models
 
+from . import clock
 from .conf import conf
 from .constants import MAX_CAPTURED_URLS
-from .guards import GO, Policy, decide_page
+from .guards import GO, Policy, decide_page, is_being_copied
 from .intents import savepoint
 from .models import Intent
 from .page_facts import Batch, lineage
@@ -29,7 +30,9 @@ class Snapshot(TypedDict):
     base: str | None
 
 
-NOTHING = Snapshot(own=[], base=None)
+def nothing() -> Snapshot:
+    """Return a snapshot of a page that nobody could know."""
+    return Snapshot(own=[], base=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,21 +61,31 @@ def capture(
     :param page: the specific page, as it was before the change.
     :param besides: a restriction that was just created, so that it does not count yet.
     """
+    if besides is not None and _is_being_copied(page):
+        return [nothing()]
     restrictions = page.get_view_restrictions().exclude(restriction_type=PageViewRestriction.NONE)
     paths = restrictions.exclude(pk=besides).values_list("page__path", flat=True)
     subject = _Subject(page=page, was_live=was_live, subtree=subtree, restricted_paths=tuple(paths))
     with routing() as router:
-        first = _present(subject, router)
+        present = _present(subject, router)
     earlier = list(_earlier(subject))
-    for snapshot in earlier:
-        first["own"] = list(dict.fromkeys([*first["own"], *snapshot["own"]]))
+    own = [url for snapshot in (present, *earlier) for url in snapshot["own"]]
     bases = (snapshot["base"] for snapshot in earlier if snapshot["base"])
-    return [first, *(Snapshot(own=[], base=base) for base in dict.fromkeys(bases) if subtree)]
+    return [
+        Snapshot(own=list(dict.fromkeys(own)), base=present["base"]),
+        *(Snapshot(own=[], base=base) for base in dict.fromkeys(bases) if subtree),
+    ]
+
+
+def _is_being_copied(page: Any) -> bool:
+    """Say whether Wagtail is restricting a copy, which nobody was told of while it was open."""
+    facts = Batch([page.pk]).facts(page.pk)
+    return facts is not None and is_being_copied(facts, now=clock.now())
 
 
 def _present(subject: _Subject, router: Routing) -> Snapshot:
     if subject.restricted_paths:
-        return NOTHING
+        return nothing()
     own = _own_urls(subject.page, router) if subject.could_be_told else []
     if not subject.subtree:
         return Snapshot(own=own, base=None)

@@ -106,6 +106,14 @@ def decide_page(page: PageFacts, policy: Policy) -> Verdict:
     return GO
 
 
+def is_being_copied(page: PageFacts, *, now: datetime) -> bool:
+    """Say whether a page's privacy is not settled yet.
+
+    Wagtail copies a section's restrictions only after all of its pages.
+    """
+    return page.copied_until is not None and page.copied_until > now - COPY_SETTLE
+
+
 def wait_delay(waits: int) -> timedelta:
     """Return how long to wait for `publish_scheduled`: 60 s, 5 min, then every 15 min."""
     return WAIT_DELAYS[waits] if waits < len(WAIT_DELAYS) else WAIT_DELAY_MAX
@@ -125,14 +133,9 @@ def _decide_intent(planned: Planned, page: PageFacts | None, *, now: datetime) -
             return verdict
     if planned.kind in (Kind.GO_LIVE, Kind.PUBLISH) and page.last_published_at in page.announced:
         return skip(Reason.ALREADY_ANNOUNCED)
-    if planned.kind == Kind.PUBLISH and _is_being_copied(page, now=now):
+    if planned.kind == Kind.PUBLISH and is_being_copied(page, now=now):
         return wait(Reason.COPYING, COPY_SETTLE)
     return GO
-
-
-def _is_being_copied(page: PageFacts, *, now: datetime) -> bool:
-    # Wagtail copies a section's restrictions only after all of its pages.
-    return page.copied_until is not None and page.copied_until > now - COPY_SETTLE
 
 
 def _decide_go_live(planned: Planned, page: PageFacts, *, now: datetime) -> Verdict:

@@ -4,7 +4,7 @@ Model-level signals only: view hooks miss bulk actions, workflow, cron, REST and
 No handler sends anything, and none of their faults reaches whoever publishes.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -111,11 +111,13 @@ def on_restriction_saved(
     """Look again at a section that was hidden, or whose restriction changed."""
     if raw or not conf.enabled:
         return
-    page = instance.page.specific
-    snapshots: list[former_urls.Snapshot] = []
-    if created:
-        snapshots = former_urls.capture(page, was_live=page.live, subtree=True, besides=instance.pk)
-    _plan_subtree(Kind.VISIBILITY, page, snapshots)
+    for page in _with_aliases(instance.page.specific):
+        snapshots: list[former_urls.Snapshot] = []
+        if created:
+            snapshots = former_urls.capture(
+                page, was_live=page.live, subtree=True, besides=instance.pk
+            )
+        _plan_subtree(Kind.VISIBILITY, page, snapshots)
 
 
 @shielded
@@ -123,7 +125,8 @@ def on_restriction_deleted(sender: type, instance: Any, origin: Any = None, **kw
     """Look again at a section that was shown, unless it is being deleted with its page."""
     model = origin.model if isinstance(origin, QuerySet) else type(origin)
     if conf.enabled and (origin is None or issubclass(model, PageViewRestriction)):
-        _plan_subtree(Kind.VISIBILITY, instance.page, [])
+        for page in _with_aliases(instance.page):
+            _plan_subtree(Kind.VISIBILITY, page, [])
 
 
 @never_fails
@@ -167,8 +170,15 @@ def _plan_removal(page: Any) -> None:
 
 
 def _plan_subtree(kind: Kind, page: Any, snapshots: list[former_urls.Snapshot]) -> None:
-    for snapshot in snapshots or [former_urls.NOTHING]:
+    for snapshot in snapshots or [former_urls.nothing()]:
         intents.plan(kind, page=page, subtree=True, former_urls=snapshot)
+
+
+def _with_aliases(page: Any) -> Iterator[Any]:
+    """Yield a page and its aliases, which share its restrictions wherever they are."""
+    yield page
+    for alias in page.aliases.specific():
+        yield from _with_aliases(alias)
 
 
 def _may_be_public(page: Any) -> bool:
