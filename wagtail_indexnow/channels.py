@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db import transaction
+from django.db import connections, router, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Q, QuerySet
 
 from . import clock
@@ -40,7 +41,29 @@ def ensure(endpoint: str, hosts: Iterable[str]) -> None:
     missing = wanted - set(existing.values_list("host", flat=True))
     # In one order everywhere: two inserts of the same rows wait for each other, never in a ring.
     rows = [Channel(endpoint=endpoint, host=host) for host in sorted(missing)]
-    Channel.objects.bulk_create(rows, ignore_conflicts=True)
+    is_told = _connection().features.supports_update_conflicts_with_target
+    # An upsert that changes nothing: to ignore a conflict InnoDB takes a shared lock, and two
+    # that hold one cannot both go on to lock the row.
+    Channel.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["endpoint", "host"] if is_told else None,
+        update_fields=["host"],
+    )
+
+
+def one_at_a_time(endpoints: Iterable[str]) -> None:
+    """Let one transaction at a time change the URLs of an endpoint, where that is needed.
+
+    InnoDB locks whatever an UPDATE scans, and scans a small table whole: two workers with
+    different URLs could wait in a ring, whatever order they keep. Other databases lock the rows
+    that match.
+    """
+    if _connection().vendor != "mysql":
+        return
+    for endpoint in sorted(set(endpoints)):
+        row = Channel.objects.filter(endpoint=endpoint, host=ENDPOINT)
+        row.select_for_update().values_list("pk", flat=True).first()
 
 
 def is_open(endpoint: str, host: str, now: datetime) -> bool:
@@ -162,6 +185,10 @@ def verified(endpoint: str, host: str) -> None:
 def handed_back(endpoint: str, host: str) -> None:
     """Let the relay hand a channel over again."""
     _rows(endpoint, (host,)).update(handed_at=None)
+
+
+def _connection() -> BaseDatabaseWrapper:
+    return connections[router.db_for_write(Channel)]
 
 
 def _rows(endpoint: str, hosts: Collection[str]) -> QuerySet[Channel]:

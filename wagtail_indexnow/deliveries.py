@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from django.db import connections, router, transaction
 from django.db.models import F, QuerySet
 
+from . import channels, tracked_urls
 from .conf import conf
 from .constants import (
     MAX_BODY_BYTES,
@@ -76,21 +77,19 @@ def claim(
     At most 10,000 and 5 MB. Of a POST that was too large, half.
     """
     with transaction.atomic():
+        channels.one_at_a_time([endpoint])
         ready = TrackedUrl.objects.of_channel(endpoint, host).ready(now)
         rows, is_split = _choose(ready, limit)
-        if not rows:
+        pks = [row.pk for row in _fitting(rows)]
+        if not pks:
             return None
         delivery = Delivery.objects.create(endpoint=endpoint, host=host, started_at=now)
-        pks = [row.pk for row in _fitting(rows)]
-        for start in range(0, len(pks), CLAIM_CHUNK):
-            # The condition again: where rows cannot be skipped over, two may have chosen alike.
-            ready.filter(pk__in=pks[start : start + CLAIM_CHUNK]).update(
+        for chunk in tracked_urls.chunks(pks, CLAIM_CHUNK):
+            # By key alone: the rows are locked.
+            TrackedUrl.objects.filter(pk__in=chunk).update(
                 delivery=delivery, claimed_version=F("version"), lease_until=now + lease()
             )
         rows = list(delivery.tracked_urls.order_by("changed_at", "pk").only(*_CLAIMED_FIELDS))
-        if not rows:
-            delivery.delete()
-            return None
         delivery.urls = [row.url for row in rows]
         delivery.save(update_fields=["urls"])
     return Claim(delivery=delivery, rows=rows, is_split=is_split)
@@ -124,9 +123,12 @@ def public_pages(claimed: Claim) -> set[int]:
 
 def unclaim(claimed: Claim) -> None:
     """Give all URLs of a claim back as they were: nothing was sent."""
+    pks = sorted(row.pk for row in claimed.rows)
     with transaction.atomic():
-        _locked(claimed.delivery.tracked_urls.all())
-        claimed.delivery.tracked_urls.update(lease_until=None)
+        for chunk in tracked_urls.chunks(pks, SETTLE_CHUNK):
+            tracked_urls.lock_still(claimed.delivery.tracked_urls.all(), chunk).update(
+                lease_until=None
+            )
         claimed.delivery.delete()
 
 
@@ -169,12 +171,13 @@ def settle(delivery: Delivery, verdict: Verdict) -> None:
     """
     unsettled = delivery.tracked_urls.filter(lease_until__isnull=False)
     while True:
+        pks = list(unsettled.order_by("pk").values_list("pk", flat=True)[:SETTLE_CHUNK])
         with transaction.atomic():
-            pks = _locked(unsettled)
-            chunk = TrackedUrl.objects.filter(pk__in=pks)
-            _settle_moved(chunk.moved_since_claim(), delivery, verdict)
-            _settle_unmoved(chunk.filter(claimed_version=F("version")), delivery, verdict)
-            chunk.update(lease_until=None, last_status=delivery.status)
+            # Still: another worker may have claimed a row since.
+            rows = tracked_urls.lock_still(unsettled, pks)
+            _settle_moved(rows.moved_since_claim(), delivery, verdict)
+            _settle_unmoved(rows.filter(claimed_version=F("version")), delivery, verdict)
+            rows.update(lease_until=None, last_status=delivery.status)
         if len(pks) < SETTLE_CHUNK:
             return
 
@@ -192,8 +195,10 @@ def _choose(ready: QuerySet[TrackedUrl], limit: int) -> tuple[list[TrackedUrl], 
 def _oldest(ready: QuerySet[TrackedUrl], limit: int) -> list[TrackedUrl]:
     rows = ready.order_by("changed_at", "pk").only("pk", "url")
     if connections[router.db_for_write(TrackedUrl)].features.has_select_for_update_skip_locked:
-        rows = rows.select_for_update(skip_locked=True)
-    return list(rows[:limit])
+        return list(rows.select_for_update(skip_locked=True)[:limit])
+    # Still: two workers may have chosen alike.
+    chosen = list(rows.values_list("pk", flat=True)[:limit])
+    return list(tracked_urls.lock_still(ready, chosen).order_by("changed_at", "pk"))
 
 
 def _fitting(rows: Iterable[TrackedUrl]) -> Iterable[TrackedUrl]:
@@ -210,8 +215,7 @@ def _is_public(row: TrackedUrl) -> bool:
 
 
 def _put_back(delivery: Delivery, pks: Collection[int], now: datetime) -> None:
-    rows = TrackedUrl.objects.filter(delivery=delivery, pk__in=pks)
-    _locked(rows)
+    rows = tracked_urls.lock_still(delivery.tracked_urls.all(), pks)
     untold = rows.filter(change=Change.ADDED, sent_at=None, claimed_version=F("version"))
     untold.update(
         change=Change.REMOVED,
@@ -223,12 +227,6 @@ def _put_back(delivery: Delivery, pks: Collection[int], now: datetime) -> None:
     )
     rows.filter(not_before__lt=now + RECHECK_DELAY).update(not_before=now + RECHECK_DELAY)
     rows.update(lease_until=None, delivery=None)
-
-
-def _locked(rows: QuerySet[TrackedUrl]) -> list[int]:
-    """Lock a chunk of rows in the order of `tracked_urls.mark`, so that nobody waits in a ring."""
-    locked = rows.order_by("endpoint", "url_hash").select_for_update()
-    return list(locked.values_list("pk", flat=True)[:SETTLE_CHUNK])
 
 
 def _settle_unmoved(rows: QuerySet[TrackedUrl], delivery: Delivery, verdict: Verdict) -> None:

@@ -16,7 +16,7 @@ from django.db.models import Q, QuerySet
 from . import channels
 from .conf import conf
 from .constants import Change, Reason, UrlState
-from .models import TrackedUrl
+from .models import TrackedUrl, TrackedUrlQuerySet
 
 MARK_CHUNK = 1_000  # URLs in one statement: far below every database's limit of parameters
 END_CHUNK = 2_000
@@ -72,18 +72,43 @@ def url_hash(url: str) -> str:
 def mark(changes: Sequence[Marked], *, now: datetime) -> None:
     """Note changed URLs at every configured endpoint, for the next delivery.
 
-    Part of the caller's transaction, if there is one, which must mark in one call: rows are
-    locked in one order (endpoint, hash), so that two announcements never wait in a ring.
+    Part of the caller's transaction, if there is one, which must mark in one call. Two calls
+    never wait for each other in a ring: first all new rows come in, in the order of their hashes;
+    only then are rows locked, in the order of their keys (see `lock`).
     """
     marks = _last_word(changes)
     if not marks:
         return
-    hosts = {marked.host for marked in marks}
+    endpoints = sorted(conf.endpoints)
     with transaction.atomic(savepoint=False):
-        for endpoint in sorted(conf.endpoints):
-            channels.ensure(endpoint, hosts)
+        for endpoint in endpoints:
+            channels.ensure(endpoint, {marked.host for marked in marks})
+        channels.one_at_a_time(endpoints)
+        for endpoint in endpoints:
             for chunk in chunks(marks, MARK_CHUNK):
-                _mark_chunk(endpoint, chunk, now)
+                _insert_missing(endpoint, chunk, now)
+        by_hash = {marked.url_hash: marked for marked in marks}
+        for pks in chunks(sorted(_keys_of(endpoints, marks)), MARK_CHUNK):
+            rows = lock(pks)
+            _save([row for row in rows if _apply(row, by_hash[row.url_hash], now)])
+
+
+def lock(pks: Collection[int]) -> QuerySet[TrackedUrl]:
+    """Lock rows when the result is read; the one way that ever waits for a lock on them.
+
+    Always in the order of their primary keys, so that nobody waits in a ring.
+    """
+    return TrackedUrl.objects.filter(pk__in=pks).order_by("pk").select_for_update()
+
+
+def lock_still(rows: QuerySet[TrackedUrl], pks: Collection[int]) -> TrackedUrlQuerySet:
+    """Lock rows, and select those that are still among `rows` once they are ours."""
+    channels.one_at_a_time(
+        TrackedUrl.objects.filter(pk__in=pks).values_list("endpoint", flat=True).distinct()
+    )
+    list(lock(pks).values_list("pk", flat=True))
+    still = list(rows.filter(pk__in=pks).values_list("pk", flat=True))
+    return TrackedUrl.objects.filter(pk__in=still)
 
 
 def known(page_ids: Collection[int]) -> dict[int, list[Known]]:
@@ -105,6 +130,25 @@ def known(page_ids: Collection[int]) -> dict[int, list[Known]]:
     return dict(pages)
 
 
+def resend(pks: Collection[int], *, now: datetime) -> int:
+    """Let URLs go again as they are, ahead of a pending retry: a person's decision.
+
+    Leaves out what no engine may hear of: URLs withdrawn before they were told. Holds and the
+    gap between two sends of one URL stay.
+
+    :returns: how many go.
+    """
+    rows = TrackedUrl.objects.filter(endpoint__in=conf.endpoints).exclude(reason=Reason.WITHDRAWN)
+    with transaction.atomic():
+        resent = list(lock_still(rows, pks))
+        for row in resent:
+            row.changed_at, row.version, row.attempts = now, row.version + 1, 0
+            row.not_before = max(now, row.sent_at + conf.resubmit_after) if row.sent_at else now
+            row.state, row.reason = UrlState.WAITING, ""
+        _save(resent)
+    return len(resent)
+
+
 def give_up(now: datetime, *, endpoint: str | None = None, host: str | None = None) -> int:
     """End what was tried for longer than `GIVE_UP_AFTER`, and return how many URLs that were."""
     rows = TrackedUrl.objects.filter(changed_at__lte=now - conf.give_up_after)
@@ -122,17 +166,11 @@ def end(rows: QuerySet[TrackedUrl], *, state: str, reason: str, now: datetime) -
     )
     ended = 0
     while True:
+        chunk = list(free.order_by("pk").values_list("pk", flat=True)[:END_CHUNK])
         with transaction.atomic():
-            # Locked in the order of `mark`.
-            chunk = list(
-                free.order_by("endpoint", "url_hash")
-                .select_for_update()
-                .values_list("pk", flat=True)[:END_CHUNK]
-            )
-            TrackedUrl.objects.filter(pk__in=chunk).update(
+            ended += lock_still(free, chunk).update(
                 state=state, reason=reason, not_before=None, lease_until=None
             )
-        ended += len(chunk)
         if len(chunk) < END_CHUNK:
             return ended
 
@@ -157,47 +195,46 @@ def _last_word(changes: Sequence[Marked]) -> list[Marked]:
     return sorted(marks.values(), key=lambda marked: marked.url_hash)
 
 
-def _mark_chunk(endpoint: str, marks: Sequence[Marked], now: datetime) -> None:
-    by_hash = {marked.url_hash: marked for marked in marks}
-    _insert_missing(endpoint, by_hash, now)
-    rows = TrackedUrl.objects.filter(endpoint=endpoint, url_hash__in=by_hash)
-    changed = [
-        row
-        for row in rows.order_by("url_hash").select_for_update()
-        if _apply(row, by_hash[row.url_hash], now)
-    ]
-    _save(changed)
-
-
-def _insert_missing(endpoint: str, by_hash: dict[str, Marked], now: datetime) -> None:
+def _insert_missing(endpoint: str, marks: Sequence[Marked], now: datetime) -> None:
     """Insert rows of version 0, so that there is something to lock: two may come at once."""
-    rows = TrackedUrl.objects.filter(endpoint=endpoint, url_hash__in=by_hash)
-    missing = by_hash.keys() - set(rows.values_list("url_hash", flat=True))
+    rows = TrackedUrl.objects.filter(
+        endpoint=endpoint, url_hash__in=[marked.url_hash for marked in marks]
+    )
+    existing = set(rows.values_list("url_hash", flat=True))
     placeholders = [
         TrackedUrl(
             endpoint=endpoint,
-            host=by_hash[key].host,
-            url=by_hash[key].url,
-            url_hash=key,
-            change=by_hash[key].change,
+            host=marked.host,
+            url=marked.url,
+            url_hash=marked.url_hash,
+            change=marked.change,
             changed_at=now,
         )
-        for key in sorted(missing)
+        for marked in marks
+        if marked.url_hash not in existing
     ]
     TrackedUrl.objects.bulk_create(placeholders, ignore_conflicts=True)
 
 
+def _keys_of(endpoints: Sequence[str], marks: Sequence[Marked]) -> Iterator[int]:
+    for chunk in chunks(marks, MARK_CHUNK):
+        hashes = [marked.url_hash for marked in chunk]
+        rows = TrackedUrl.objects.filter(endpoint__in=endpoints, url_hash__in=hashes)
+        yield from rows.values_list("pk", flat=True)
+
+
 def _save(rows: list[TrackedUrl]) -> None:
-    """Write locked rows back: one upsert, which no row of ours can turn into an insert."""
-    for row in rows:
-        row.pk = None
+    """Write locked rows back in one upsert by primary key, which never inserts.
+
+    By the unique key InnoDB would also lock the gap beside each row, against new URLs.
+    """
     features = connections[router.db_for_write(TrackedUrl)].features
-    # MySQL and MariaDB take any unique key as the target, and refuse to be told which.
+    # MySQL and MariaDB take whatever key is hit, and refuse to be told which.
     is_told = features.supports_update_conflicts_with_target
     TrackedUrl.objects.bulk_create(
         rows,
         update_conflicts=True,
-        unique_fields=["endpoint", "url_hash"] if is_told else None,
+        unique_fields=["id"] if is_told else None,
         update_fields=_MARKED_FIELDS,
     )
 
