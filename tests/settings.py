@@ -6,6 +6,7 @@ environment variables (PGHOST, MYSQL_HOST, …) say where it is.
 
 import os
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 BASE_DIR = Path(__file__).parent
@@ -44,6 +45,9 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
 ]
+
+# Doors to pages that not every environment has: Wagtail 8's REST API, and wagtail-localize.
+INSTALLED_APPS += [name for name in ("wagtail.api.v3", "wagtail_localize") if find_spec(name)]
 
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
