@@ -1,0 +1,73 @@
+"""Who may see and do what in the admin: Django's model permissions, editable in Wagtail's groups.
+
+Looking at a report needs the *view* permission of its table, acting on its rows *change*. Keys
+and holds need `manage_indexnow`. On top of that, everybody sees only rows of pages that they may
+edit or publish.
+"""
+
+from typing import Any
+
+from django.contrib.auth.models import Permission
+from django.db.models import QuerySet
+from wagtail.permission_policies import ModelPermissionPolicy
+from wagtail.permission_policies.pages import PagePermissionPolicy
+
+from .constants import APP_LABEL
+from .models import HostKey, Intent, TrackedUrl
+from .page_urls import page_model
+
+#: What the group editor offers, in the words of `Permission.codename`.
+CODENAMES = (
+    "view_trackedurl",
+    "change_trackedurl",
+    "view_intent",
+    "change_intent",
+    "manage_indexnow",
+)
+_EDITING = ("change", "publish")
+
+urls_policy = ModelPermissionPolicy(TrackedUrl)
+schedule_policy = ModelPermissionPolicy(Intent)
+keys_policy = ModelPermissionPolicy(HostKey)
+
+
+def editable_in_groups() -> QuerySet[Permission]:
+    """Return the permissions that Wagtail's group editor shows."""
+    return Permission.objects.filter(content_type__app_label=APP_LABEL, codename__in=CODENAMES)
+
+
+def may_manage(user: Any) -> bool:
+    """Say whether somebody may see and rotate keys, and release holds."""
+    return bool(user.has_perm(f"{APP_LABEL}.manage_indexnow"))
+
+
+def sees_reports(user: Any) -> bool:
+    """Say whether the state of the whole is this user's business."""
+    may_view = urls_policy.user_has_permission(user, "view")
+    return may_manage(user) or (bool(may_view) and sees_all_pages(user))
+
+
+def may_edit(user: Any, page: Any) -> bool:
+    """Say whether a page's state is this user's business."""
+    policy = PagePermissionPolicy(page_model())
+    return bool(policy.user_has_any_permission_for_instance(user, _EDITING, page))
+
+
+def may_submit(user: Any, page: Any) -> bool:
+    """Say whether somebody may have a page looked at again: whoever may publish it."""
+    return bool(page.permissions_for_user(user).can_publish())
+
+
+def sees_all_pages(user: Any) -> bool:
+    """Say whether no page is beyond this user: what concerns no single page is shown too."""
+    root = None if user.is_superuser else page_model().get_first_root_node()
+    return bool(user.is_superuser) or (root is not None and may_edit(user, root))
+
+
+def limit_to_pages_of(user: Any, rows: Any) -> Any:
+    """Leave out rows of pages that a user may not edit; rows of deleted pages need all pages."""
+    if sees_all_pages(user):
+        return rows
+    policy = PagePermissionPolicy(page_model())
+    pages = policy.instances_user_has_any_permission_for(user, _EDITING)
+    return rows.filter(page_id__in=pages.order_by().values("pk"))

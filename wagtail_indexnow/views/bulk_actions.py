@@ -1,0 +1,181 @@
+"""What can be done with selected rows and pages: Wagtail's bulk actions, each asks first.
+
+The same confirmation serves a single row. Rows are found afresh, limited to pages that the user
+may edit, whatever ids a request names.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from django.core.exceptions import PermissionDenied
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from wagtail.admin.views.bulk_action import BulkAction
+from wagtail.admin.views.pages.bulk_actions.page_bulk_action import PageBulkAction
+
+from .. import clock, history, intents, permissions, tracked_urls
+from ..constants import Kind
+from ..models import Intent, TrackedUrl
+from .listing import with_pages
+
+MAX_ROWS = 1_000
+
+
+class RowsAction(BulkAction):  # type: ignore[misc]  # Wagtail has no types
+    """An action on rows of ours that needs the *change* permission of their table."""
+
+    template_name = "wagtail_indexnow/bulk_actions/confirm.html"
+    policy: ClassVar[Any]
+    question: ClassVar[str | Promise]
+    confirm_label: ClassVar[str | Promise]
+    back_label: ClassVar[str | Promise]
+    is_serious: ClassVar[bool] = False
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        if not self.policy.user_has_permission(request.user, "change"):
+            raise PermissionDenied
+        return super().dispatch(request, *args, **kwargs)
+
+    def get_actionable_objects(self) -> tuple[list[Any], dict[str, Any]]:
+        ids = [pk for pk in self.request.GET.getlist("id")[:MAX_ROWS] if pk.isdecimal()]
+        rows = permissions.limit_to_pages_of(self.request.user, self.rows(ids))
+        return with_pages(rows.order_by("pk")), {"items_with_no_access": []}
+
+    def rows(self, ids: Sequence[str]) -> Any:
+        """Return those of the rows that the action can change."""
+        raise NotImplementedError
+
+    def get_execution_context(self) -> dict[str, Any]:
+        return {"user": self.request.user}
+
+
+class ResendUrls(RowsAction):
+    models: ClassVar[list[Any]] = [TrackedUrl]
+    policy = permissions.urls_policy
+    action_type = "resend"
+    display_name = _("Resend")
+    aria_label = _("Resend selected URLs")
+    question = _("Send these URLs to their search engine again?")
+    confirm_label = _("Yes, resend")
+    back_label = _("No, don't resend")
+
+    def rows(self, ids: Sequence[str]) -> Any:
+        return TrackedUrl.objects.filter(pk__in=ids).select_related("intent")
+
+    @classmethod
+    def execute_action(cls, objects: Sequence[Any], **kwargs: Any) -> tuple[int, int]:
+        resent = tracked_urls.resend([row.pk for row in objects], now=clock.now())
+        _record(history.RESEND, objects, kwargs["user"])
+        return resent, 0
+
+    def get_success_message(self, resent: int, others: int) -> str:
+        return ngettext(
+            "%(count)s URL will be sent again, in its turn.",
+            "%(count)s URLs will be sent again, in their turn.",
+            resent,
+        ) % {"count": resent}
+
+
+class CancelIntents(RowsAction):
+    models: ClassVar[list[Any]] = [Intent]
+    policy = permissions.schedule_policy
+    action_type = "cancel"
+    display_name = _("Cancel")
+    aria_label = _("Cancel selected announcements")
+    question = _(
+        "Cancel these announcements? The pages still go live as scheduled; search engines are not "
+        "told of it."
+    )
+    confirm_label = _("Yes, cancel")
+    back_label = _("No, don't cancel")
+    is_serious = True
+
+    def rows(self, ids: Sequence[str]) -> Any:
+        return Intent.objects.planned().filter(pk__in=ids)
+
+    @classmethod
+    def execute_action(cls, objects: Sequence[Any], **kwargs: Any) -> tuple[int, int]:
+        cancelled = intents.cancel([row.pk for row in objects])
+        _record(history.CANCEL, objects, kwargs["user"])
+        return cancelled, 0
+
+    def get_success_message(self, cancelled: int, others: int) -> str:
+        return ngettext(
+            "%(count)s announcement is cancelled.",
+            "%(count)s announcements are cancelled.",
+            cancelled,
+        ) % {"count": cancelled}
+
+
+class SendIntentsNow(RowsAction):
+    models: ClassVar[list[Any]] = [Intent]
+    policy = permissions.schedule_policy
+    action_type = "send_now"
+    display_name = _("Send now")
+    aria_label = _("Send selected announcements now")
+    question = _(
+        "Look at these pages now, and tell search engines what is public? A page that is not live "
+        "yet stays unsent; its schedule stays as it is."
+    )
+    confirm_label = _("Yes, send now")
+    back_label = _("No, don't send")
+
+    def rows(self, ids: Sequence[str]) -> Any:
+        return Intent.objects.filter(pk__in=ids)
+
+    @classmethod
+    def execute_action(cls, objects: Sequence[Any], **kwargs: Any) -> tuple[int, int]:
+        page_ids = {row.page_id for row in objects}
+        submit([row.page for row in objects if row.page], kwargs["user"])
+        for page_id in page_ids - {row.page_id for row in objects if row.page}:
+            intents.plan(Kind.MANUAL, page_id=page_id)
+        return len(page_ids), 0
+
+    def get_success_message(self, looked_at: int, others: int) -> str:
+        return _submitted(looked_at)
+
+
+class SubmitPages(PageBulkAction):  # type: ignore[misc]
+    """Have selected pages looked at again, and told as they are now."""
+
+    template_name = "wagtail_indexnow/bulk_actions/confirm_pages.html"
+    action_type = "indexnow_submit"
+    display_name = _("Submit to IndexNow")
+    aria_label = _("Submit selected pages to IndexNow")
+    action_priority = 90
+    confirm_label = _("Yes, submit")
+    back_label = _("No, don't submit")
+    question = _("Tell search engines of these pages as they are now?")
+
+    def check_perm(self, page: Any) -> bool:
+        return permissions.may_submit(self.request.user, page)
+
+    @classmethod
+    def execute_action(cls, objects: Sequence[Any], **kwargs: Any) -> tuple[int, int]:
+        submit(objects, kwargs["user"])
+        return len(objects), 0
+
+    def get_success_message(self, submitted: int, others: int) -> str:
+        return _submitted(submitted)
+
+
+def submit(pages: Sequence[Any], user: Any) -> None:
+    """Have pages looked at again, once each, and note in their history who asked."""
+    unique = {page.pk: page for page in pages}.values()
+    for page in unique:
+        intents.plan(Kind.MANUAL, page=page)
+    history.record(history.SUBMIT, unique, user)
+
+
+def _submitted(count: int) -> str:
+    return ngettext(
+        "%(count)s page will be looked at; what is public is sent, in its turn.",
+        "%(count)s pages will be looked at; what is public is sent, in its turn.",
+        count,
+    ) % {"count": count}
+
+
+def _record(action: str, rows: Sequence[Any], user: Any) -> None:
+    pages = {row.page.pk: row.page for row in rows if row.page}
+    history.record(action, pages.values(), user)

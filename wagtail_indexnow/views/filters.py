@@ -1,0 +1,108 @@
+"""The filters of the reports. Choices come from small tables, never from a million rows."""
+
+from typing import Any
+
+import django_filters
+from django import forms
+from django.contrib.contenttypes.models import ContentType
+from django.db.models import QuerySet
+from django.utils.translation import gettext_lazy as _
+from wagtail.admin.filters import ContentTypeFilter, DateRangePickerWidget, WagtailFilterSet
+from wagtail.models import get_page_models
+
+from ..constants import Change, Kind, Reason, UrlState
+from ..models import Channel, Delivery, Intent, TrackedUrl
+from ..page_urls import page_model
+from . import outcomes
+
+
+def radio(**kwargs: Any) -> Any:
+    """Return a choice of one, or all."""
+    return django_filters.ChoiceFilter(
+        widget=forms.RadioSelect, empty_label=_("All"), **{"label": "", **kwargs}
+    )
+
+
+def date_range(**kwargs: Any) -> Any:
+    return django_filters.DateFromToRangeFilter(widget=DateRangePickerWidget, **kwargs)
+
+
+def _endpoints() -> list[tuple[str, str]]:
+    names = Channel.objects.order_by("endpoint").values_list("endpoint", flat=True).distinct()
+    return [(name, name) for name in names]
+
+
+def _hosts() -> list[tuple[str, str]]:
+    hosts = Channel.objects.exclude(host="").order_by("host").values_list("host", flat=True)
+    return [(host, host) for host in hosts.distinct()]
+
+
+def _page_types(request: Any) -> QuerySet[ContentType]:
+    models = get_page_models()
+    types = ContentType.objects.get_for_models(*models).values()
+    return ContentType.objects.filter(pk__in=[type_.pk for type_ in types]).order_by("model")
+
+
+class ChannelFilterSet(WagtailFilterSet):  # type: ignore[misc]  # Wagtail has no types
+    host = radio(label=_("Site"), choices=_hosts)
+    endpoint = radio(label=_("Search engine"), choices=_endpoints)
+
+
+class TrackedUrlFilterSet(ChannelFilterSet):
+    state = radio(label=_("State"), choices=UrlState.choices)
+    change = radio(label=_("Change"), choices=Change.choices)
+    changed_at = date_range(label=_("Changed"))
+    page_type = ContentTypeFilter(
+        label=_("Page type"),
+        queryset=_page_types,
+        method="of_page_type",
+        widget=forms.RadioSelect,
+        empty_label=_("All"),
+    )
+
+    class Meta:
+        model = TrackedUrl
+        fields = ["state", "host", "endpoint", "change", "changed_at", "page_type"]
+
+    def of_page_type(self, rows: Any, name: str, page_type: ContentType) -> Any:
+        pages = page_model().objects.filter(content_type=page_type).order_by()
+        return rows.filter(page_id__in=pages.values("pk"))
+
+
+class DeliveryFilterSet(ChannelFilterSet):
+    outcome = radio(label=_("Outcome"), choices=outcomes.Outcome.choices, method="of_outcome")
+    started_at = date_range(label=_("Sent"))
+
+    class Meta:
+        model = Delivery
+        fields = ["outcome", "host", "endpoint", "started_at"]
+
+    def of_outcome(self, rows: Any, name: str, value: str) -> Any:
+        return rows.filter(outcomes.condition(value))
+
+
+class ScheduleFilterSet(WagtailFilterSet):  # type: ignore[misc]
+    state = radio(label=_("State"), choices=outcomes.Progress.choices, method="of_progress")
+    reason = django_filters.ChoiceFilter(label=_("Reason"), choices=Reason.choices)
+    expected_at = date_range(label=_("Due"))
+
+    class Meta:
+        model = Intent
+        fields = ["state", "reason", "expected_at"]
+
+    def of_progress(self, rows: Any, name: str, value: str) -> Any:
+        return outcomes.in_progress(rows, value)
+
+
+class AnnouncementFilterSet(WagtailFilterSet):  # type: ignore[misc]
+    kind = radio(label=_("Cause"), choices=Kind.choices)
+    state = radio(label=_("State"), choices=outcomes.Progress.choices, method="of_progress")
+    reason = django_filters.ChoiceFilter(label=_("Reason"), choices=Reason.choices)
+    created_at = date_range(label=_("Planned at"))
+
+    class Meta:
+        model = Intent
+        fields = ["kind", "state", "reason", "created_at"]
+
+    def of_progress(self, rows: Any, name: str, value: str) -> Any:
+        return outcomes.in_progress(rows, value)

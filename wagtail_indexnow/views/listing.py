@@ -1,0 +1,126 @@
+"""What all reports share: rows of the user's pages, a count that stops, exports in a stream."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, ClassVar
+
+from django.contrib.humanize.templatetags.humanize import intcomma
+from django.utils.functional import cached_property
+from django.utils.translation import gettext as _
+from wagtail.admin.paginator import WagtailPaginator
+from wagtail.admin.views.reports import ReportView
+from wagtail.coreutils import get_content_languages
+
+from .. import permissions
+from ..page_urls import page_model
+
+EXPORT_CHUNK = 2_000
+
+
+class CappedPaginator(WagtailPaginator):  # type: ignore[misc]  # Wagtail has no types
+    """Counts no further than anybody turns pages: a million rows are not counted each time."""
+
+    cap = 10_000
+
+    @cached_property
+    def _counted(self) -> int:
+        return int(self.object_list.order_by()[: self.cap + 1].count())
+
+    @cached_property
+    def count(self) -> int:
+        return min(self._counted, self.cap)
+
+    @property
+    def is_capped(self) -> bool:
+        return self._counted > self.cap
+
+    @cached_property
+    def items_count_label(self) -> str:
+        if self.is_capped:
+            return _("more than %(count)s, the first of which are shown") % {
+                "count": intcomma(self.cap)
+            }
+        return str(super().items_count_label)
+
+
+class ExportedRows:
+    """Rows with all that belongs to them, a chunk at a time: what an export runs through."""
+
+    def __init__(self, queryset: Any, decorate: Callable[[Any], Iterable[Any]]) -> None:
+        self.queryset, self.model = queryset, queryset.model
+        self._decorate = decorate
+
+    def __iter__(self) -> Iterator[Any]:
+        rows = self.queryset.iterator(chunk_size=EXPORT_CHUNK)
+        while chunk := list(islice(rows, EXPORT_CHUNK)):
+            yield from self._decorate(chunk)
+
+
+def with_pages(rows: Iterable[Any]) -> list[Any]:
+    """Attach to each row its page, and what to call it, in one query for all.
+
+    A row gets `page` (`None` if deleted), `shown_title` and `language`.
+    """
+    rows = list(rows)
+    pages = (
+        page_model()
+        .objects.filter(pk__in={row.page_id for row in rows if row.page_id})
+        .select_related("locale")
+        .in_bulk()
+    )
+    languages = get_content_languages()
+    for row in rows:
+        row.page = pages.get(row.page_id)
+        row.shown_title = row.page.get_admin_display_title() if row.page else _former_title(row)
+        code = row.page.locale.language_code if row.page else getattr(_intent(row), "locale", "")
+        row.language = languages.get(code, code)
+    return rows
+
+
+def _intent(row: Any) -> Any:
+    return getattr(row, "intent", row)
+
+
+def _former_title(row: Any) -> str:
+    title = getattr(_intent(row), "page_title", "")
+    return _("%(title)s (deleted)") % {"title": title} if title else _("A deleted page")
+
+
+class IndexNowReport(ReportView):  # type: ignore[misc]
+    """A report of one of our tables, for those who may see it, about pages they may edit."""
+
+    paginator_class = CappedPaginator
+    permission_required = "view"
+    template_name = "wagtail_indexnow/reports/report.html"
+    results_template_name = "wagtail_indexnow/reports/report_results.html"
+    header_icon = "indexnow"
+    #: Bulk actions are offered to those who may change rows.
+    is_actionable: ClassVar[bool] = False
+
+    def get_base_queryset(self) -> Any:
+        return permissions.limit_to_pages_of(self.request.user, super().get_base_queryset())
+
+    def get_filtered_queryset(self) -> Any:
+        # Filtered already, and a second time would only make the database's work harder.
+        return self.get_queryset()
+
+    def decorate_paginated_queryset(self, object_list: Any) -> Any:
+        return with_pages(object_list)
+
+    def get(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.is_export:
+            # Around the page's context, which would hold all rows in memory to count them.
+            rows = ExportedRows(self.get_queryset(), self.decorate_paginated_queryset)
+            return self.as_spreadsheet(rows, request.GET["export"])
+        return super().get(request, *args, **kwargs)
+
+    @cached_property
+    def may_act(self) -> bool:
+        return self.is_actionable and bool(self.user_has_permission("change"))
+
+    def get_context_data(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        context: dict[str, Any] = super().get_context_data(*args, **kwargs)
+        context["may_act"] = self.may_act
+        context["model_opts"] = self.model._meta
+        context["is_capped"] = getattr(context["paginator"], "is_capped", False)
+        return context

@@ -1,0 +1,103 @@
+"""How reports sum up many states: outcomes of deliveries, progress of announcements."""
+
+from typing import Any
+
+from django.db.models import Q, TextChoices
+from django.utils.translation import gettext_lazy as _
+
+from .. import clock
+from ..conf import conf
+from ..constants import IntentState, Kind, Reason, UrlState
+from ..models import Delivery, Intent
+
+
+class Outcome(TextChoices):
+    """What became of a delivery, seen from afar."""
+
+    TOLD = "told", _("Told")
+    KEPT = "kept", _("Kept for another try")
+    REJECTED = "rejected", _("Rejected")
+    DRY_RUN = "dry_run", _("Dry run")
+    IN_FLIGHT = "in_flight", _("On its way")
+
+
+_REJECTED = (Reason.BAD_REQUEST, Reason.UNPROCESSABLE)
+_OTHER = (UrlState.DELIVERED.value, Reason.DRY_RUN.value, "", *(str(r) for r in _REJECTED))
+
+
+def condition(outcome: str) -> Q:
+    """Return what selects the deliveries of an outcome."""
+    match outcome:
+        case Outcome.TOLD:
+            return Q(outcome=UrlState.DELIVERED)
+        case Outcome.REJECTED:
+            return Q(outcome__in=_REJECTED)
+        case Outcome.DRY_RUN:
+            return Q(outcome=Reason.DRY_RUN)
+        case Outcome.IN_FLIGHT:
+            return Q(outcome="")
+        case _:
+            return ~Q(outcome__in=_OTHER)
+
+
+def outcome_of(delivery: Delivery) -> Outcome:
+    """Return what became of one delivery."""
+    return outcome_named(delivery.outcome)
+
+
+def outcome_named(word: str) -> Outcome:
+    """Return the outcome that a delivery's own word stands for."""
+    match word:
+        case UrlState.DELIVERED:
+            return Outcome.TOLD
+        case Reason.BAD_REQUEST | Reason.UNPROCESSABLE:
+            return Outcome.REJECTED
+        case Reason.DRY_RUN:
+            return Outcome.DRY_RUN
+        case "":
+            return Outcome.IN_FLIGHT
+        case _:
+            return Outcome.KEPT
+
+
+class Progress(TextChoices):
+    """How far an announcement is."""
+
+    PLANNED = "planned", _("Planned")
+    WAITING = "waiting", _("Waiting")
+    OVERDUE = "overdue", _("Overdue")
+    ANNOUNCED = "announced", _("Announced")
+    SKIPPED = "skipped", _("Skipped")
+    CANCELLED = "cancelled", _("Cancelled")
+    FAILED = "failed", _("Failed")
+
+
+OPEN = (Progress.PLANNED, Progress.WAITING, Progress.OVERDUE)
+
+
+def progress_of(intent: Intent) -> Progress:
+    """Return how far an announcement is."""
+    if intent.state != IntentState.PLANNED:
+        return Progress(intent.state)
+    if intent.is_overdue(clock.now(), conf.go_live_grace):
+        return Progress.OVERDUE
+    return Progress.WAITING if intent.reason else Progress.PLANNED
+
+
+def in_progress(rows: Any, progress: str) -> Any:
+    """Select announcements by how far they are."""
+    if progress not in OPEN:
+        return rows.filter(state=progress)
+    rows = rows.planned()
+    overdue = Q(
+        kind=Kind.GO_LIVE,
+        reason=Reason.NOT_PUBLISHED_YET,
+        expected_at__lte=clock.now() - conf.go_live_grace,
+    )
+    match progress:
+        case Progress.PLANNED:
+            return rows.filter(reason="")
+        case Progress.OVERDUE:
+            return rows.filter(overdue)
+        case _:
+            return rows.exclude(reason="").exclude(overdue)

@@ -1,0 +1,156 @@
+"""Reports → IndexNow: every URL that engines know or are to be told, at each engine."""
+
+from typing import Any, ClassVar
+
+from django.db.models import Q
+from django.urls import reverse
+from django.utils.functional import cached_property
+from django.utils.translation import gettext_lazy as _
+from wagtail.admin.ui.tables import BulkActionsCheckboxColumn, Column
+from wagtail.admin.widgets.button import HeaderButton
+
+from .. import clock, permissions
+from ..constants import UrlState
+from ..models import TrackedUrl
+from ..page_urls import page_model
+from . import plots
+from .columns import NotedColumn, TitleColumn, answer, moment, url_tag
+from .filters import TrackedUrlFilterSet
+from .listing import IndexNowReport
+
+#: Titles that a search looks through; beyond that the words are too common to mean a page.
+MAX_PAGES_FOUND = 1_000
+_FIELDS = (
+    "pk", "endpoint", "host", "url", "page_id", "change", "changed_at", "not_before", "state",
+    "reason", "attempts", "sent_at", "last_status", "delivery_id",
+    "intent__page_title", "intent__locale",
+)  # fmt: skip
+
+
+class TrackedUrlsReport(IndexNowReport):
+    """One row for each URL at each engine."""
+
+    model = TrackedUrl
+    permission_policy = permissions.urls_policy
+    template_name = "wagtail_indexnow/reports/plotted.html"
+    page_title = _("IndexNow")
+    verbose_name_plural = _("URLs")
+    index_url_name = "wagtail_indexnow_admin:urls"
+    index_results_url_name = "wagtail_indexnow_admin:urls_results"
+    filterset_class = TrackedUrlFilterSet
+    default_ordering = "-changed_at"
+    is_searchable = True
+    is_actionable: ClassVar[bool] = True
+    export_filename = "indexnow-urls"
+    export_headings: ClassVar[dict[str, Any]] = {
+        "shown_title": _("Page"),
+        "url": _("URL"),
+        "language": _("Language"),
+        "host": _("Site"),
+        "endpoint": _("Search engine"),
+        "get_change_display": _("Change"),
+        "changed_at": _("Changed"),
+        "get_state_display": _("State"),
+        "get_reason_display": _("Reason"),
+        "not_before": _("Next try"),
+        "last_status": _("Last answer"),
+        "sent_at": _("Told"),
+        "attempts": _("Tries"),
+    }
+    list_export = list(export_headings)
+
+    @cached_property
+    def columns(self) -> list[Any]:
+        checkbox = BulkActionsCheckboxColumn("bulk_actions", obj_type="trackedurl")
+        columns = [
+            TitleColumn(
+                "shown_title",
+                label=_("Page"),
+                url=page_edit_url,
+                note=lambda row: row.url,
+                note_url=lambda row: row.url,
+            ),
+            Column("language", label=_("Language")),
+            NotedColumn("host", label=_("Site"), note=lambda row: row.endpoint),
+            NotedColumn(
+                "get_change_display",
+                label=_("Change"),
+                sort_key="changed_at",
+                note=lambda row: moment(row.changed_at),
+            ),
+            NotedColumn(
+                "get_state_display",
+                label=_("State"),
+                tag=lambda row: url_tag(row.state),
+                note=explanation,
+            ),
+            NotedColumn(
+                "last_status",
+                label=_("Last answer"),
+                accessor=lambda row: answer(row.last_status),
+                url=self._delivery_url,
+                note=lambda row: moment(row.sent_at),
+            ),
+            Column("attempts", label=_("Tries")),
+        ]
+        return [checkbox, *columns] if self.may_act else columns
+
+    @cached_property
+    def header_buttons(self) -> list[Any]:
+        return (
+            [
+                HeaderButton(
+                    _("Deliveries"),
+                    url=reverse("wagtail_indexnow_admin:deliveries"),
+                    icon_name="mail",
+                )
+            ]
+            if self._sees_deliveries
+            else []
+        )
+
+    @cached_property
+    def _sees_deliveries(self) -> bool:
+        return permissions.sees_all_pages(self.request.user)
+
+    def _delivery_url(self, row: TrackedUrl) -> str | None:
+        if row.delivery_id is None or not self._sees_deliveries:
+            return None
+        return reverse("wagtail_indexnow_admin:delivery", args=[row.delivery_id])
+
+    def order_queryset(self, queryset: Any) -> Any:
+        # The key settles ties, so that no row is on two pages; both stand in one index.
+        sign = "" if self.ordering == "changed_at" else "-"
+        return queryset.order_by(f"{sign}changed_at", f"{sign}pk")
+
+    def get_base_queryset(self) -> Any:
+        return super().get_base_queryset().select_related("intent").only(*_FIELDS)
+
+    def search_queryset(self, queryset: Any) -> Any:
+        """Find a piece of a URL, or words of a page's title."""
+        if not self.is_searching:
+            return queryset
+        titled = page_model().objects.filter(title__icontains=self.search_query).order_by("pk")
+        page_ids = list(titled.values_list("pk", flat=True)[:MAX_PAGES_FOUND])
+        return queryset.filter(Q(url__contains=self.search_query) | Q(page_id__in=page_ids))
+
+    def get_context_data(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        context = super().get_context_data(*args, **kwargs)
+        if not self.results_only and self._sees_deliveries:
+            context["plot"] = plots.deliveries(clock.now())
+        return context
+
+
+def page_edit_url(row: Any) -> str | None:
+    """Return where a row's page is edited, while there is one."""
+    return row.page and reverse("wagtailadmin_pages:edit", args=[row.page.pk])
+
+
+def explanation(row: TrackedUrl) -> str:
+    """Return why a URL waits or was not sent, and when it goes."""
+    sentences = [str(row.get_reason_display()) if row.reason else ""]
+    if row.state == UrlState.WAITING and row.not_before is not None:
+        is_ahead = row.not_before > clock.now()
+        when = _("Not before %(moment)s.") % {"moment": moment(row.not_before)}
+        sentences.append(str(when if is_ahead else _("Goes with the next delivery.")))
+    return " ".join(filter(None, sentences))

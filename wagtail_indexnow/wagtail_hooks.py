@@ -1,0 +1,119 @@
+"""What Wagtail's admin is told about us. Registers only; nothing here decides."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.urls import include, path, reverse
+from django.utils.translation import gettext_lazy as _
+from wagtail import hooks
+from wagtail.admin.menu import MenuItem
+from wagtail.admin.widgets.button import Button
+
+from . import admin_urls, history, panels, permissions
+from .views.bulk_actions import CancelIntents, ResendUrls, SendIntentsNow, SubmitPages
+
+
+class PolicyMenuItem(MenuItem):  # type: ignore[misc]  # Wagtail has no types
+    """A menu item for those who may see what it leads to."""
+
+    def __init__(self, *args: Any, is_for: Any, **kwargs: Any) -> None:
+        super().__init__(*args, icon_name="indexnow", **kwargs)
+        self._is_for = is_for
+
+    def is_shown(self, request: Any) -> bool:
+        return bool(self._is_for(request.user))
+
+
+@hooks.register("register_admin_urls")
+def register_admin_urls() -> list[Any]:
+    return [path("indexnow/", include(admin_urls, namespace=admin_urls.app_name))]
+
+
+@hooks.register("register_reports_menu_item")
+def register_urls_report() -> MenuItem:
+    return PolicyMenuItem(
+        _("IndexNow"),
+        reverse("wagtail_indexnow_admin:urls"),
+        name="indexnow",
+        order=1100,
+        is_for=lambda user: permissions.urls_policy.user_has_permission(user, "view"),
+    )
+
+
+@hooks.register("register_reports_menu_item")
+def register_schedule_report() -> MenuItem:
+    return PolicyMenuItem(
+        _("IndexNow schedule"),
+        reverse("wagtail_indexnow_admin:schedule"),
+        name="indexnow-schedule",
+        order=1110,
+        is_for=lambda user: permissions.schedule_policy.user_has_permission(user, "view"),
+    )
+
+
+@hooks.register("register_settings_menu_item")
+def register_settings() -> MenuItem:
+    return PolicyMenuItem(
+        _("IndexNow"),
+        reverse("wagtail_indexnow_admin:settings"),
+        name="indexnow-settings",
+        order=1000,
+        is_for=permissions.may_manage,
+    )
+
+
+@hooks.register("register_permissions")
+def register_permissions() -> Any:
+    return permissions.editable_in_groups()
+
+
+@hooks.register("register_icons")
+def register_icons(icons: list[str]) -> list[str]:
+    return [*icons, "wagtail_indexnow/icons/indexnow.svg"]
+
+
+@hooks.register("register_log_actions")
+def register_log_actions(actions: Any) -> None:
+    for action, (label, message) in history.ACTIONS.items():
+        actions.register_action(action, label, message)
+
+
+@hooks.register("register_page_header_buttons")
+def page_header_buttons(
+    page: Any, user: Any, view_name: str, next_url: str | None = None
+) -> Iterator[Button]:
+    """Put the status sentence into the header's menu, in the editor and in the explorer."""
+    sentence = (
+        panels.sentence(page) if not page.is_root() and permissions.may_edit(user, page) else ""
+    )
+    if sentence:
+        yield Button(
+            _("IndexNow: %(sentence)s") % {"sentence": sentence},
+            url=reverse("wagtail_indexnow_admin:page", args=[page.pk]),
+            icon_name="indexnow",
+            priority=200,
+        )
+
+
+@hooks.register("register_page_listing_more_buttons")
+def page_listing_more_buttons(
+    page: Any, user: Any, next_url: str | None = None
+) -> Iterator[Button]:
+    """Offer the status of a row in the explorer; a sentence for each would cost queries."""
+    if not page.is_root() and permissions.may_edit(user, page):
+        yield Button(
+            _("IndexNow"),
+            url=reverse("wagtail_indexnow_admin:page", args=[page.pk]),
+            icon_name="indexnow",
+            priority=200,
+        )
+
+
+@hooks.register("construct_homepage_panels")
+def homepage_panels(request: Any, components: list[Any]) -> None:
+    if permissions.sees_reports(request.user):
+        components.append(panels.TroubleComponent(request.user))
+
+
+for action in (ResendUrls, CancelIntents, SendIntentsNow, SubmitPages):
+    hooks.register("register_bulk_action", action)
