@@ -11,7 +11,7 @@ actor that is still computing on the old row cannot end it.
 import logging
 import sys
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from functools import lru_cache, wraps
@@ -184,6 +184,21 @@ def _settle_go_live(intent: Intent, published_at: datetime) -> bool:
             state=set_if(cancelled, Value(IntentState.SKIPPED.value), "state"),
         )
     )
+
+
+def plan_manual(pages: Sequence[Any], *, subtree: bool = False) -> None:
+    """Write one row for each page, at once, for a person who submits them.
+
+    :raises DatabaseError: nothing was written. Unlike an editor's publish, this is what the
+        person came for.
+    """
+    rows = [_new(Kind.MANUAL, page=page) for page in pages]
+    for row in rows:
+        row.subtree = subtree
+    with savepoint():
+        Intent.objects.bulk_create(rows)
+    for row in rows:
+        _log(row)
 
 
 @never_fails
