@@ -2,7 +2,6 @@
 
 import django.db.models.deletion
 import wagtail.contrib.routable_page.models
-from django.conf import settings
 from django.db import migrations, models
 
 
@@ -10,7 +9,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("wagtailcore", "0098_apitoken"),
+        ("wagtailcore", "0097_baselogentry_uuid_action_timestamp_indexes"),
     ]
 
     operations = [
@@ -25,7 +24,7 @@ class Migration(migrations.Migration):
                         parent_link=True,
                         primary_key=True,
                         serialize=False,
-                        to=settings.WAGTAIL_PAGE_MODEL,
+                        to="wagtailcore.page",
                     ),
                 ),
                 ("body", models.TextField(blank=True)),
@@ -46,7 +45,7 @@ class Migration(migrations.Migration):
                         parent_link=True,
                         primary_key=True,
                         serialize=False,
-                        to=settings.WAGTAIL_PAGE_MODEL,
+                        to="wagtailcore.page",
                     ),
                 ),
                 ("broken", models.BooleanField(default=True)),
@@ -67,7 +66,7 @@ class Migration(migrations.Migration):
                         parent_link=True,
                         primary_key=True,
                         serialize=False,
-                        to=settings.WAGTAIL_PAGE_MODEL,
+                        to="wagtailcore.page",
                     ),
                 ),
             ],
@@ -87,7 +86,7 @@ class Migration(migrations.Migration):
                         parent_link=True,
                         primary_key=True,
                         serialize=False,
-                        to=settings.WAGTAIL_PAGE_MODEL,
+                        to="wagtailcore.page",
                     ),
                 ),
                 ("noindex", models.BooleanField(default=True)),
@@ -108,7 +107,7 @@ class Migration(migrations.Migration):
                         parent_link=True,
                         primary_key=True,
                         serialize=False,
-                        to=settings.WAGTAIL_PAGE_MODEL,
+                        to="wagtailcore.page",
                     ),
                 ),
                 ("listed", models.JSONField(default=list)),
@@ -129,7 +128,7 @@ class Migration(migrations.Migration):
                         parent_link=True,
                         primary_key=True,
                         serialize=False,
-                        to=settings.WAGTAIL_PAGE_MODEL,
+                        to="wagtailcore.page",
                     ),
                 ),
                 ("address", models.CharField(default="own", max_length=100)),
