@@ -142,6 +142,8 @@ def _concerns_translations(intent: Intent, converged: Converged, facts: PageFact
     return (
         intent.kind == Kind.GO_LIVE
         or _is_first_publish(intent, facts)
+        # Renamed or opted out along with a publish, before the row of that change came to it.
+        or converged.removes_urls
         or (intent.kind in _CHANGE_KINDS and converged.changes_urls)
     )
 

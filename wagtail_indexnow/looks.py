@@ -16,7 +16,7 @@ from .conf import conf
 from .constants import SILENT_REASONS, Change, Reason
 from .converging import Content, converge
 from .guards import GO, PageFacts, Policy, decide_page
-from .hosts import host_of
+from .hosts import host_of, is_served
 from .page_facts import Batch
 from .page_urls import PageUrls, Routing, page_model
 from .tracked_urls import Marked
@@ -38,6 +38,10 @@ class Converged:
     def changes_urls(self) -> bool:
         """Say whether URLs appeared or vanished, and with them their translations' alternates."""
         return any(mark.change != Change.UPDATED for mark in self.marks)
+
+    @property
+    def removes_urls(self) -> bool:
+        return any(mark.change == Change.REMOVED for mark in self.marks)
 
 
 class Look:
@@ -98,9 +102,13 @@ class Look:
 
     @cached_property
     def _known(self) -> Mapping[int, Mapping[str, Any]]:
+        """Page → what engines know of it, as far as it may be spoken of from here."""
+        known = tracked_urls.known(self._page_ids)
+        hosts = {row.host for rows in known.values() for row in rows}
+        served = {host for host in hosts if is_served(host)}
         return {
-            page_id: {row.url: row.published_at for row in rows}
-            for page_id, rows in tracked_urls.known(self._page_ids).items()
+            page_id: {row.url: row.published_at for row in rows if row.host in served}
+            for page_id, rows in known.items()
         }
 
     def _marks(
