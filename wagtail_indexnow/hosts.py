@@ -105,7 +105,7 @@ def is_named(host: str) -> bool:
 def _encode_pattern(pattern: str) -> str:
     dot = "." if pattern.startswith(".") else ""
     bare = pattern.removeprefix(".")
-    return dot + (_encode_host(bare.lower()) or bare.lower())
+    return dot + (_encode_host(bare.lower().strip("[]")) or bare.lower())
 
 
 def _authority(scheme: str, hostname: str | None, port: int | None) -> str | None:
