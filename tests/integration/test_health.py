@@ -1,0 +1,469 @@
+"""What works and what does not: `health.findings()` and `indexnow_check`."""
+
+import io
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import dramatiq
+import pytest
+from django.apps import apps
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+from dramatiq.brokers.redis import RedisBroker
+from wagtail.models import Page, Site
+
+from example_site.engine import Answer
+from tests.factories import make_page, publish
+from wagtail_indexnow import brokers, channels, heartbeats, keys
+from wagtail_indexnow.health import Finding, findings
+from wagtail_indexnow.models import Channel, HostKey, Intent, TrackedUrl
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HOST = "www.example.com"
+
+
+@pytest.fixture
+def only_site(site: Any, clock_at: Any) -> Any:
+    """Make the Site of the tests the only one: Wagtail's own is called localhost."""
+    Site.objects.exclude(pk=site.pk).delete()
+    return site
+
+
+@pytest.fixture
+def news(only_site: Any) -> Any:
+    return make_page(only_site.root_page, "news")
+
+
+@pytest.fixture
+def healthy(indexnow: Any, news: Any) -> Any:
+    """Have everything seen at work once."""
+    publish(news)
+    indexnow.settle()
+    return news
+
+
+def named(name: str, *, live: bool = False) -> list[Finding]:
+    return [finding for finding in findings(live=live) if finding.name == name]
+
+
+def one(name: str, *, live: bool = False) -> Finding:
+    [finding] = named(name, live=live)
+    assert finding.ok or finding.fix or finding.ok is None
+    return finding
+
+
+def test_everything_that_was_seen_at_work_is_fine(indexnow: Any, healthy: Any) -> None:
+    assert {finding.name: finding.ok for finding in findings()} == {
+        "switched_on": True,
+        "key_file": None,
+        "broker": None,
+        "relay": True,
+        "worker": True,
+        "publish_scheduled": None,
+        "waiting": True,
+        "last_answer": True,
+    }
+
+
+class TestSwitch:
+    def test_b05_switched_off(self, indexnow: Any, healthy: Any) -> None:
+        indexnow.configure(ENABLED=False)
+
+        assert [(item.name, item.ok) for item in findings()] == [("switched_on", False)]
+
+    def test_b05_dry_run(self, indexnow: Any, healthy: Any) -> None:
+        indexnow.configure(DRY_RUN=True)
+
+        assert one("switched_on").ok is None
+        assert "Dry run" in one("switched_on").message
+
+    def test_wrong_settings_are_all_there_is_to_say(self, indexnow: Any, healthy: Any) -> None:
+        indexnow.configure(TIMEOUT="ten")
+
+        assert [item.name for item in findings()] == ["wagtail_indexnow.E002"]
+
+    def test_system_checks_are_among_the_findings(
+        self, indexnow: Any, healthy: Any, settings: Any
+    ) -> None:
+        settings.SECURE_SSL_REDIRECT = True
+        Site.objects.update(port=80)
+
+        finding = one("wagtail_indexnow.W007")
+        assert "443" in finding.fix
+        settings.SILENCED_SYSTEM_CHECKS = ["wagtail_indexnow.W007"]
+        assert named("wagtail_indexnow.W007") == []
+
+
+class TestKeyFiles:
+    @pytest.fixture
+    def served(self, indexnow: Any, only_site: Any, live_server: Any) -> Any:
+        """Let the key file be fetched from a server of ours."""
+        only_site.port = 443
+        indexnow.configure(VERIFY_KEY_FILE=True, KEY_FILE_CONNECT_TO={HOST: live_server.url})
+        return live_server
+
+    def test_good_file(self, served: Any) -> None:
+        assert one("key_file", live=True).ok is True
+        assert one("key_file", live=True).subject == HOST
+
+    def test_last_look_is_remembered(self, served: Any) -> None:
+        assert one("key_file").ok is None
+        keys.prove(HOST, "https")
+        assert one("key_file").ok is True
+
+    def test_b23_look_of_another_installation_does_not_count(
+        self, served: Any, settings: Any
+    ) -> None:
+        keys.prove(HOST, "https")
+        settings.SECRET_KEY = "another"
+
+        assert one("key_file").ok is None
+
+    def test_b23_file_of_another_key(self, served: Any) -> None:
+        HostKey.objects.create(host="other.example.com", key="a" * 32, created_at=timezone.now())
+        row = HostKey.objects.create(host=HOST, key="b" * 32, created_at=timezone.now())
+        keys.prove(HOST, "https", fresh=True)
+        HostKey.objects.filter(pk=row.pk).update(check_result="other_body")
+
+        finding = one("key_file")
+        assert finding.ok is False
+        assert "something else" in finding.message
+        assert "wagtail_indexnow.urls" in finding.fix
+
+    def test_key_is_never_shown(self, served: Any) -> None:
+        found = findings()
+
+        assert HostKey.objects.get().key not in str(found)
+
+    def test_unreachable_host(self, indexnow: Any, only_site: Any) -> None:
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        indexnow.configure(VERIFY_KEY_FILE=True, KEY_FILE_CONNECT_TO={HOST: url})
+
+        finding = one("key_file", live=True)
+        assert finding.ok is False
+        assert "could not be reached" in finding.message
+
+    def test_rotation_under_way(self, served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        former = keys.key_for(HOST)
+        keys.rotate(HOST)
+        proof = keys.Proof(key=former, result="ok")
+        monkeypatch.setattr(keys, "prove", lambda *args, **kwargs: proof)
+
+        finding = one("key_file", live=True)
+        assert finding.ok is None
+        assert "former key is in use" in finding.message
+
+    def test_host_that_is_not_served(self, indexnow: Any, only_site: Any) -> None:
+        Site.objects.update(hostname="www.elsewhere.org")
+
+        assert "ALLOWED_HOSTS" in one("host").fix
+
+    def test_b06_private_host(self, indexnow: Any, only_site: Any) -> None:
+        Site.objects.update(hostname="localhost")
+
+        assert "public name" in one("host").fix
+
+    def test_hosts_of_the_setting_are_looked_at_too(self, indexnow: Any, only_site: Any) -> None:
+        indexnow.configure(HOSTS=["shop.example.com", HOST, "not a host"])
+
+        assert [item.subject for item in named("key_file")] == [HOST, "shop.example.com"]
+
+    def test_site_without_a_usable_name_is_passed_over(self, indexnow: Any, only_site: Any) -> None:
+        Site.objects.update(hostname="*")
+
+        assert named("host") == named("key_file") == []
+        assert one("wagtail_indexnow.W006")
+
+
+class TestBroker:
+    @pytest.fixture
+    def use(self) -> Iterator[Any]:
+        former = dramatiq.get_broker()
+        from wagtail_indexnow import tasks
+
+        actors = (tasks.announce, tasks.deliver)
+
+        def set_broker(broker: Any) -> None:
+            dramatiq.set_broker(broker)
+            for actor in actors:
+                actor.broker = broker
+
+        yield set_broker
+        set_broker(former)
+
+    @pytest.fixture
+    def closed_port(self) -> int:
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            return int(closed.getsockname()[1])
+
+    @pytest.fixture
+    def deaf_port(self) -> Iterator[int]:
+        """A server that takes connections and never answers."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            yield int(server.getsockname()[1])
+
+    def test_redis_that_answers(self, indexnow: Any, healthy: Any, use: Any) -> None:
+        use(SimpleNamespace(client=FakeRedis(), middleware=[]))
+
+        assert one("broker", live=True).ok is True
+        assert named("eviction", live=True) == []
+
+    @pytest.mark.parametrize(
+        ("memory", "evicts"),
+        [
+            ({"maxmemory": 100, "maxmemory_policy": "allkeys-lru"}, True),
+            ({"maxmemory": 0, "maxmemory_policy": "allkeys-lru"}, False),
+            ({"maxmemory": 100, "maxmemory_policy": "volatile-lru"}, False),
+            ({"maxmemory": 100, "maxmemory_policy": "noeviction"}, False),
+            ({}, False),
+        ],
+    )
+    def test_redis_that_throws_messages_away(
+        self, indexnow: Any, healthy: Any, use: Any, memory: dict[str, Any], evicts: bool
+    ) -> None:
+        use(SimpleNamespace(client=FakeRedis(**memory), middleware=[]))
+
+        assert bool(named("eviction", live=True)) is evicts
+
+    def test_d16_redis_that_is_away(
+        self, indexnow: Any, healthy: Any, use: Any, closed_port: int
+    ) -> None:
+        broker = RedisBroker(url=f"redis://:secret@127.0.0.1:{closed_port}/0", middleware=[])
+        use(broker)
+
+        finding = one("broker", live=True)
+        broker.close()
+        assert finding.ok is False
+        assert "secret" not in finding.message
+
+    def test_d16_redis_that_never_answers_costs_bounded_time(self, deaf_port: int) -> None:
+        broker = RedisBroker(url=f"redis://127.0.0.1:{deaf_port}/0?socket_timeout=2", middleware=[])
+
+        answer = brokers.ask(broker, timeout_s=0.2)
+
+        assert answer.error == "no answer within 0.2 s"
+        for thread in threading.enumerate():
+            if thread.name == "wagtail_indexnow.broker":
+                thread.join(timeout=30)
+        broker.close()
+
+    def test_rabbitmq_that_answers(self) -> None:
+        broker = FakeRabbitmqBroker()
+
+        assert brokers.ask(broker) == brokers.BrokerAnswer()  # type: ignore[arg-type]
+        assert broker.log == ["opened", "asked", "closed"]
+
+    def test_site_without_django_dramatiq_has_none(
+        self, indexnow: Any, healthy: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(apps, "is_installed", lambda name: name != "django_dramatiq")
+
+        assert named("broker", live=True) == []
+
+    def test_broker_is_asked_only_live(self, indexnow: Any, healthy: Any) -> None:
+        assert named("broker", live=False) == []
+
+
+class FakeRedis:
+    def __init__(self, **memory: Any) -> None:
+        self._memory = memory
+
+    def info(self, section: str) -> dict[str, Any]:
+        assert section == "memory"
+        return self._memory
+
+
+class FakeRabbitmqBroker:
+    """As much of Dramatiq's broker as opens and closes a connection."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    @property
+    def connection(self) -> Any:
+        self.log.append("opened")
+        return SimpleNamespace(process_data_events=lambda time_limit: self.log.append("asked"))
+
+    @connection.deleter
+    def connection(self) -> None:
+        self.log.append("closed")
+
+
+class TestWorkers:
+    def test_relay_that_was_never_seen(self, indexnow: Any, only_site: Any) -> None:
+        finding = one("relay")
+        assert finding.ok is False
+        assert "never" in finding.message
+        assert "rundramatiq" in finding.fix
+
+    def test_relay_that_stopped(self, indexnow: Any, healthy: Any) -> None:
+        indexnow.travel_to(timezone.now() + timedelta(minutes=11))
+
+        assert "last seen on" in one("relay").message
+
+    def test_d09_d16_work_that_nobody_takes(self, indexnow: Any, news: Any) -> None:
+        """Counted from the rows, not from the broker's gauges."""
+        publish(news)
+        assert one("worker").ok is None
+        indexnow.travel_to(timezone.now() + timedelta(minutes=1))
+        Intent.objects.update(handed_at=timezone.now(), handed_count=1)
+        indexnow.travel_to(timezone.now() + timedelta(minutes=11))
+
+        finding = one("worker")
+        assert finding.ok is False
+        assert "“default”" in finding.fix
+
+    def test_worker_that_died_with_work_in_hand(self, indexnow: Any, healthy: Any) -> None:
+        publish(Page.objects.get(pk=healthy.pk))
+        indexnow.travel_to(timezone.now() + timedelta(minutes=1))
+        Intent.objects.update(handed_at=timezone.now(), handed_count=1)
+        indexnow.travel_to(timezone.now() + timedelta(minutes=11))
+        assert one("worker").ok is False
+
+        heartbeats.beat("worker")
+        assert one("worker").ok is True
+
+    def test_b27_work_that_waits_too_long(self, indexnow: Any, news: Any) -> None:
+        publish(news)
+        indexnow.travel_to(timezone.now() + timedelta(minutes=20))
+        assert one("waiting").ok is True
+        assert "due since" in one("waiting").message
+
+        indexnow.travel_to(timezone.now() + timedelta(minutes=20))
+        assert one("waiting").ok is False
+
+    def test_url_that_waits_too_long(self, indexnow: Any, healthy: Any) -> None:
+        TrackedUrl.objects.update(state="waiting", not_before=timezone.now())
+        indexnow.travel_to(timezone.now() + timedelta(minutes=40))
+        assert one("waiting").ok is False
+
+        channels.hold(
+            "engine", HOST, reason="rate_limited", until=timezone.now() + timedelta(hours=1)
+        )
+        assert one("waiting").ok is True
+
+
+class TestPublishScheduled:
+    def test_w07_go_live_that_is_overdue(self, indexnow: Any, news: Any) -> None:
+        news.go_live_at = datetime(2026, 12, 1, 10, tzinfo=UTC)
+        news.save_revision().publish()
+        indexnow.travel_to(news.go_live_at + timedelta(minutes=1))
+        indexnow.work()
+        assert one("publish_scheduled").ok is None
+
+        indexnow.travel_to(news.go_live_at + timedelta(hours=3))
+
+        finding = one("publish_scheduled")
+        assert finding.ok is False
+        assert finding.message.startswith("1 page waits")
+
+    def test_w07_expiry_that_is_overdue(self, indexnow: Any, healthy: Any) -> None:
+        Page.objects.filter(pk=healthy.pk).update(expire_at=timezone.now())
+        indexnow.travel_to(timezone.now() + timedelta(hours=3))
+
+        assert one("publish_scheduled").ok is False
+
+    def test_seen_at_work(self, indexnow: Any, news: Any) -> None:
+        news.go_live_at = datetime(2026, 12, 1, 10, tzinfo=UTC)
+        news.save_revision().publish()
+        indexnow.travel_to(news.go_live_at + timedelta(minutes=1))
+        call_command("publish_scheduled")
+
+        finding = one("publish_scheduled")
+        assert finding.ok is True
+        assert "Dec. 1, 2026 10:01" in finding.message
+
+
+class TestAnswers:
+    def test_b07_engine_that_asks_to_slow_down(self, indexnow: Any, news: Any) -> None:
+        indexnow.engine.answer(Answer(status=429, headers={"Retry-After": "7200"}))
+        publish(news)
+        indexnow.settle()
+
+        hold = one("hold")
+        assert (hold.ok, hold.subject) == (False, "engine")
+        assert hold.message == "The engine asked us to slow down. Held until Dec. 1, 2026 11:00."
+        answer = one("last_answer")
+        assert answer.ok is False
+        assert "Answer 429" in answer.message
+
+    def test_b13_refused_key_says_how_to_rotate(self, indexnow: Any, healthy: Any) -> None:
+        until = timezone.now() + timedelta(hours=1)
+        channels.hold("engine", HOST, reason="key_refused", until=until)
+
+        assert one("hold").fix.endswith("indexnow_rotate_key www.example.com")
+
+    def test_hold_that_is_over_waits_for_its_proof(self, indexnow: Any, healthy: Any) -> None:
+        channels.hold("engine", HOST, reason="rate_limited", until=timezone.now())
+        Channel.objects.update(not_before=timezone.now() - timedelta(minutes=1))
+
+        assert one("hold").ok is None
+
+    def test_b29_every_post_fails(self, indexnow: Any, news: Any) -> None:
+        """B29: rows stay for another try, and the check reports failure."""
+        indexnow.engine.answer(Answer(status=503))
+        publish(news)
+        indexnow.work()
+
+        assert one("last_answer").ok is False
+        assert TrackedUrl.objects.get().state == "waiting"
+
+    def test_channel_without_any_answer(self, indexnow: Any, healthy: Any) -> None:
+        channels.ensure("engine", ["new.example.com"])
+
+        found = {item.subject: item.ok for item in named("last_answer")}
+        assert found == {"engine new.example.com": None, "engine www.example.com": True}
+
+    def test_dry_run_proves_nothing(self, indexnow: Any, news: Any) -> None:
+        indexnow.configure(DRY_RUN=True)
+        publish(news)
+        indexnow.settle()
+
+        assert one("last_answer").ok is None
+
+    def test_engine_that_is_no_longer_configured_is_left_out(
+        self, indexnow: Any, healthy: Any
+    ) -> None:
+        indexnow.configure(ENDPOINTS={"other": indexnow.engine.endpoint})
+
+        assert named("last_answer") == []
+
+
+class TestCommand:
+    def test_all_is_well(self, indexnow: Any, healthy: Any) -> None:
+        out = io.StringIO()
+
+        call_command("indexnow_check", stdout=out)
+
+        assert "ok relay: The relay is at work." in out.getvalue()
+        assert "!!" not in out.getvalue()
+
+    def test_trouble_fails_the_command(self, indexnow: Any, only_site: Any) -> None:
+        out = io.StringIO()
+
+        with pytest.raises(CommandError, match=r"1 of \d findings") as caught:
+            call_command("indexnow_check", stdout=out)
+
+        assert caught.value.returncode == 1
+        assert "!! relay: The relay has never been seen" in out.getvalue()
+        assert "     Start a worker" in out.getvalue()
+
+    def test_speaks_json(self, indexnow: Any, healthy: Any) -> None:
+        out = io.StringIO()
+
+        call_command("indexnow_check", json=True, stdout=out)
+
+        report = json.loads(out.getvalue())
+        assert report["ok"] is True
+        assert report["findings"][0] == {
+            "name": "switched_on", "ok": True, "message": "IndexNow is switched on.",
+            "fix": "", "subject": "",
+        }  # fmt: skip
