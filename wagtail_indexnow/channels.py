@@ -9,8 +9,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db import connections, router, transaction
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Q, QuerySet
 
 from . import clock
@@ -18,6 +16,7 @@ from .conf import conf
 from .constants import UrlState
 from .models import Channel, TrackedUrl
 from .responses import Standing
+from .transactions import database, roll_back, writing
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +40,7 @@ def ensure(endpoint: str, hosts: Iterable[str]) -> None:
     missing = wanted - set(existing.values_list("host", flat=True))
     # In one order everywhere: two inserts of the same rows wait for each other, never in a ring.
     rows = [Channel(endpoint=endpoint, host=host) for host in sorted(missing)]
-    is_told = _connection().features.supports_update_conflicts_with_target
+    is_told = database().features.supports_update_conflicts_with_target
     # An upsert that changes nothing: to ignore a conflict InnoDB takes a shared lock, and two
     # that hold one cannot both go on to lock the row.
     Channel.objects.bulk_create(
@@ -59,7 +58,7 @@ def one_at_a_time(endpoints: Iterable[str]) -> None:
     different URLs could wait in a ring, whatever order they keep. Other databases lock the rows
     that match.
     """
-    if _connection().vendor != "mysql":
+    if database().vendor != "mysql":
         return
     for endpoint in sorted(set(endpoints)):
         row = Channel.objects.filter(endpoint=endpoint, host=ENDPOINT)
@@ -76,7 +75,7 @@ def take_slot(endpoint: str, host: str) -> Slot | None:
 
     :returns: `None` if one of them has to wait.
     """
-    with transaction.atomic():
+    with writing():
         now = clock.now()
         slot = _next_slot(endpoint, host, now)
         # The condition is in the UPDATE: whoever waited for the lock sees the row as it is now.
@@ -84,7 +83,7 @@ def take_slot(endpoint: str, host: str) -> Slot | None:
             endpoint, host, now, slot.host_until
         )
         if not is_taken:
-            transaction.set_rollback(True)
+            roll_back()
     return slot if is_taken else None
 
 
@@ -95,12 +94,12 @@ def confirm_slot(slot: Slot) -> bool:
     follow too closely; and an engine may have asked everybody to stop meanwhile.
     """
     fresh = _next_slot(slot.endpoint, slot.host, clock.now())
-    with transaction.atomic():
+    with writing():
         is_ours = _move(slot, ENDPOINT, slot.endpoint_until, fresh.endpoint_until) and _move(
             slot, slot.host, slot.host_until, fresh.host_until
         )
         if not is_ours:
-            transaction.set_rollback(True)
+            roll_back()
     return is_ours
 
 
@@ -119,7 +118,7 @@ def hold(
     :param started_at: when the request began that brought the hold. If the same hold was opened
         after that, by another request under way, it is no further strike.
     """
-    with transaction.atomic():
+    with writing():
         row = _rows(endpoint, (host,)).select_for_update().get()
         is_new = row.hold_reason != reason
         if is_new:
@@ -185,10 +184,6 @@ def verified(endpoint: str, host: str) -> None:
 def handed_back(endpoint: str, host: str) -> None:
     """Let the relay hand a channel over again."""
     _rows(endpoint, (host,)).update(handed_at=None)
-
-
-def _connection() -> BaseDatabaseWrapper:
-    return connections[router.db_for_write(Channel)]
 
 
 def _rows(endpoint: str, hosts: Collection[str]) -> QuerySet[Channel]:

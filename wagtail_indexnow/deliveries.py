@@ -4,12 +4,13 @@ The answer goes into the Delivery first. From then on its URLs can be settled by
 number of times, so a crash in the middle sends nothing again.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db import connections, router, transaction
-from django.db.models import F, QuerySet
+from django.db.models import Case, F, QuerySet, Value, When
 
 from . import channels, tracked_urls
 from .conf import conf
@@ -24,6 +25,7 @@ from .constants import (
 )
 from .models import Delivery, TrackedUrl
 from .responses import Answer, Verdict
+from .transactions import database, writing
 
 LEASE_FLOOR = timedelta(seconds=120)
 RECHECK_DELAY = timedelta(seconds=60)
@@ -31,17 +33,7 @@ SETTLE_CHUNK = 2_000
 CLAIM_CHUNK = 2_000
 BODY_OVERHEAD = 2_048  # bytes for host, key, keyLocation and the frame around the list
 URL_OVERHEAD = 3  # bytes: two quotes and a comma; a URL in normal form needs no escape
-_CLAIMED_FIELDS = (
-    "pk",
-    "url",
-    "page_id",
-    "change",
-    "sent_at",
-    "version",
-    "claimed_version",
-    "reason",
-    "delivery_id",
-)
+_SETTLED_BY = ("version", "claimed_version", "attempts", "delivery_id", "lease_until")
 #: What a delivery's outcome says about URLs that a crash left unsettled.
 _FINAL_OUTCOMES = {
     UrlState.DELIVERED.value: UrlState.DELIVERED,
@@ -76,22 +68,21 @@ def claim(
 
     At most 10,000 and 5 MB. Of a POST that was too large, half.
     """
-    with transaction.atomic():
+    with writing():
         channels.one_at_a_time([endpoint])
         ready = TrackedUrl.objects.of_channel(endpoint, host).ready(now)
-        rows, is_split = _choose(ready, limit)
-        pks = [row.pk for row in _fitting(rows)]
-        if not pks:
+        chosen, is_split = _choose(ready, limit)
+        rows = list(_fitting(chosen))
+        if not rows:
             return None
-        delivery = Delivery.objects.create(endpoint=endpoint, host=host, started_at=now)
-        for chunk in tracked_urls.chunks(pks, CLAIM_CHUNK):
+        delivery = Delivery.objects.create(
+            endpoint=endpoint, host=host, started_at=now, urls=[row.url for row in rows]
+        )
+        for chunk in tracked_urls.chunks([row.pk for row in rows], CLAIM_CHUNK):
             # By key alone: the rows are locked.
             TrackedUrl.objects.filter(pk__in=chunk).update(
                 delivery=delivery, claimed_version=F("version"), lease_until=now + lease()
             )
-        rows = list(delivery.tracked_urls.order_by("changed_at", "pk").only(*_CLAIMED_FIELDS))
-        delivery.urls = [row.url for row in rows]
-        delivery.save(update_fields=["urls"])
     return Claim(delivery=delivery, rows=rows, is_split=is_split)
 
 
@@ -106,7 +97,7 @@ def withdraw(claimed: Claim, page_ids: Collection[int], *, now: datetime) -> Cla
     if not refused:
         return claimed
     rows = [row for row in claimed.rows if row.pk not in refused]
-    with transaction.atomic():
+    with writing():
         _put_back(claimed.delivery, refused, now)
         if not rows:
             claimed.delivery.delete()
@@ -124,7 +115,7 @@ def public_pages(claimed: Claim) -> set[int]:
 def unclaim(claimed: Claim) -> None:
     """Give all URLs of a claim back as they were: nothing was sent."""
     pks = sorted(row.pk for row in claimed.rows)
-    with transaction.atomic():
+    with writing():
         for chunk in tracked_urls.chunks(pks, SETTLE_CHUNK):
             tracked_urls.lock_still(claimed.delivery.tracked_urls.all(), chunk).update(
                 lease_until=None
@@ -172,12 +163,9 @@ def settle(delivery: Delivery, verdict: Verdict) -> None:
     unsettled = delivery.tracked_urls.filter(lease_until__isnull=False)
     while True:
         pks = list(unsettled.order_by("pk").values_list("pk", flat=True)[:SETTLE_CHUNK])
-        with transaction.atomic():
-            # Still: another worker may have claimed a row since.
-            rows = tracked_urls.lock_still(unsettled, pks)
-            _settle_moved(rows.moved_since_claim(), delivery, verdict)
-            _settle_unmoved(rows.filter(claimed_version=F("version")), delivery, verdict)
-            rows.update(lease_until=None, last_status=delivery.status)
+        with writing():
+            channels.one_at_a_time([delivery.endpoint])
+            _settle_rows(tracked_urls.lock(pks).only(*_SETTLED_BY), delivery, verdict)
         if len(pks) < SETTLE_CHUNK:
             return
 
@@ -193,8 +181,8 @@ def _choose(ready: QuerySet[TrackedUrl], limit: int) -> tuple[list[TrackedUrl], 
 
 
 def _oldest(ready: QuerySet[TrackedUrl], limit: int) -> list[TrackedUrl]:
-    rows = ready.order_by("changed_at", "pk").only("pk", "url")
-    if connections[router.db_for_write(TrackedUrl)].features.has_select_for_update_skip_locked:
+    rows = ready.order_by("changed_at", "pk").only("url", "page_id", "change")
+    if database().features.has_select_for_update_skip_locked:
         return list(rows.select_for_update(skip_locked=True)[:limit])
     # Still: two workers may have chosen alike.
     chosen = list(rows.values_list("pk", flat=True)[:limit])
@@ -229,57 +217,57 @@ def _put_back(delivery: Delivery, pks: Collection[int], now: datetime) -> None:
     rows.update(lease_until=None, delivery=None)
 
 
-def _settle_unmoved(rows: QuerySet[TrackedUrl], delivery: Delivery, verdict: Verdict) -> None:
-    if verdict.url_state == UrlState.WAITING:
-        _for_each_delay(rows, delivery, verdict, _keep)
-        return
-    rows.update(
-        state=verdict.url_state,
-        reason=verdict.reason,
-        not_before=None,
-        attempts=F("attempts") + 1,
-    )
+def _settle_rows(rows: Iterable[TrackedUrl], delivery: Delivery, verdict: Verdict) -> None:
+    alike: dict[tuple[bool, int], list[int]] = defaultdict(list)
+    for row in rows:
+        # Another worker may have claimed or settled a row since.
+        if row.delivery_id == delivery.pk and row.lease_until is not None:
+            is_moved = row.version != row.claimed_version
+            alike[is_moved, min(row.attempts, len(RETRY_DELAYS))].append(row.pk)
+    for (is_moved, tries), pks in alike.items():
+        outcome = _outcome_of_moved if is_moved else _outcome
+        TrackedUrl.objects.filter(pk__in=pks).update(
+            lease_until=None, last_status=delivery.status, **outcome(delivery, verdict, tries)
+        )
+
+
+def _outcome(delivery: Delivery, verdict: Verdict, tries: int) -> dict[str, Any]:
+    """Return the fields of a URL that is as it was claimed."""
+    is_kept = verdict.url_state == UrlState.WAITING
+    fields = {
+        "state": verdict.url_state,
+        "reason": verdict.reason,
+        "attempts": F("attempts") + 1,
+        "not_before": _retry_at(delivery, verdict, tries) if is_kept else None,
+    }
     if verdict.url_state == UrlState.DELIVERED:
-        rows.update(sent_at=delivery.finished_at)
+        fields["sent_at"] = delivery.finished_at
+    return fields
 
 
-def _settle_moved(rows: QuerySet[TrackedUrl], delivery: Delivery, verdict: Verdict) -> None:
-    """Let a newer change wait: for the gap after what was delivered, or for the retry."""
+def _outcome_of_moved(delivery: Delivery, verdict: Verdict, tries: int) -> dict[str, Any]:
+    """Return the fields of a URL that changed meanwhile: it waits for its own turn.
+
+    Not before the gap after what was delivered is over, and not ahead of the retry.
+    """
+    if verdict.url_state == UrlState.DELIVERED:
+        until = _finished(delivery) + conf.resubmit_after
+        return {"sent_at": delivery.finished_at, "not_before": _not_earlier_than(until)}
     if verdict.url_state == UrlState.WAITING:
-        _for_each_delay(rows, delivery, verdict, _postpone)
-    elif verdict.url_state == UrlState.DELIVERED:
-        _postpone(rows, _finished(delivery) + conf.resubmit_after, verdict)
-        rows.update(sent_at=delivery.finished_at)
+        return {"not_before": _not_earlier_than(_retry_at(delivery, verdict, tries))}
+    return {}
 
 
-def _for_each_delay(
-    rows: QuerySet[TrackedUrl],
-    delivery: Delivery,
-    verdict: Verdict,
-    wait: Callable[[QuerySet[TrackedUrl], datetime, Verdict], None],
-) -> None:
-    answered_at = _finished(delivery)
-    if verdict.retry is not None:
-        wait(rows, answered_at + verdict.retry, verdict)
-        return
-    # The last first: keeping a row raises its number of tries.
-    wait(rows.filter(attempts__gte=len(RETRY_DELAYS)), answered_at + RETRY_DELAY_MAX, verdict)
-    for tries, delay in reversed(list(enumerate(RETRY_DELAYS))):
-        wait(rows.filter(attempts=tries), answered_at + delay, verdict)
+def _not_earlier_than(until: datetime) -> Case:
+    # NULL stays NULL: nothing waits there any more.
+    return Case(When(not_before__lt=until, then=Value(until)), default=F("not_before"))
 
 
-def _keep(rows: QuerySet[TrackedUrl], until: datetime, verdict: Verdict) -> None:
-    rows.update(
-        state=UrlState.WAITING,
-        reason=verdict.reason,
-        not_before=until,
-        attempts=F("attempts") + 1,
-    )
-
-
-def _postpone(rows: QuerySet[TrackedUrl], until: datetime, verdict: Verdict) -> None:
-    del verdict  # says nothing about a change that the engine has not seen
-    rows.filter(not_before__lt=until).update(not_before=until)
+def _retry_at(delivery: Delivery, verdict: Verdict, tries: int) -> datetime:
+    delay = verdict.retry
+    if delay is None:
+        delay = (*RETRY_DELAYS, RETRY_DELAY_MAX)[tries]
+    return _finished(delivery) + delay
 
 
 def _finished(delivery: Delivery) -> datetime:

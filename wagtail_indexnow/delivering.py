@@ -8,14 +8,13 @@ import logging
 import random
 from dataclasses import dataclass
 
-from django.db import router, transaction
-
 from . import channels, client, clock, deliveries, hosts, intents, keys, page_facts, tracked_urls
 from .conf import conf
 from .constants import KeyFile, Reason, UrlState
 from .deliveries import Claim
 from .models import TrackedUrl
 from .responses import Answer, HoldScope, Verdict, hold_for, judge, needs_key_check
+from .transactions import database
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +141,7 @@ def _dry_run(claimed: Claim) -> str:
 
 
 def _post(address: _Address, claimed: Claim) -> str:
-    if transaction.get_connection(router.db_for_write(TrackedUrl)).in_atomic_block:
+    if database().in_atomic_block:
         raise RuntimeError("The network is never inside a transaction.")
     answer = client.submit(
         address.endpoint_url,

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from django.db import connections, router, transaction
 from django.db.models import Q, QuerySet
 
 from . import channels
 from .conf import conf
 from .constants import Change, Reason, UrlState
 from .models import TrackedUrl, TrackedUrlQuerySet
+from .transactions import database, writing
 
 MARK_CHUNK = 1_000  # URLs in one statement: far below every database's limit of parameters
 END_CHUNK = 2_000
@@ -80,7 +80,7 @@ def mark(changes: Sequence[Marked], *, now: datetime) -> None:
     if not marks:
         return
     endpoints = sorted(conf.endpoints)
-    with transaction.atomic(savepoint=False):
+    with writing():
         for endpoint in endpoints:
             channels.ensure(endpoint, {marked.host for marked in marks})
         channels.one_at_a_time(endpoints)
@@ -139,7 +139,7 @@ def resend(pks: Collection[int], *, now: datetime) -> int:
     :returns: how many go.
     """
     rows = TrackedUrl.objects.filter(endpoint__in=conf.endpoints).exclude(reason=Reason.WITHDRAWN)
-    with transaction.atomic():
+    with writing():
         resent = list(lock_still(rows, pks))
         for row in resent:
             row.changed_at, row.version, row.attempts = now, row.version + 1, 0
@@ -167,7 +167,7 @@ def end(rows: QuerySet[TrackedUrl], *, state: str, reason: str, now: datetime) -
     ended = 0
     while True:
         chunk = list(free.order_by("pk").values_list("pk", flat=True)[:END_CHUNK])
-        with transaction.atomic():
+        with writing():
             ended += lock_still(free, chunk).update(
                 state=state, reason=reason, not_before=None, lease_until=None
             )
@@ -228,7 +228,7 @@ def _save(rows: list[TrackedUrl]) -> None:
 
     By the unique key InnoDB would also lock the gap beside each row, against new URLs.
     """
-    features = connections[router.db_for_write(TrackedUrl)].features
+    features = database().features
     # MySQL and MariaDB take whatever key is hit, and refuse to be told which.
     is_told = features.supports_update_conflicts_with_target
     TrackedUrl.objects.bulk_create(
