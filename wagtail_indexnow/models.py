@@ -182,7 +182,7 @@ class TrackedUrl(models.Model):
         Intent, null=True, blank=True, on_delete=models.SET_NULL, related_name="tracked_urls"
     )
     change = models.CharField(_("change"), max_length=16, choices=Change.choices)
-    changed_at = models.DateTimeField(_("changed"), null=True, blank=True, db_index=True)
+    changed_at = models.DateTimeField(_("changed"), null=True, blank=True)
     published_at = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=0)
     claimed_version = models.PositiveIntegerField(default=0)
@@ -213,6 +213,7 @@ class TrackedUrl(models.Model):
         indexes = [
             models.Index(fields=["endpoint", "host", "not_before"], name="indexnow_url_ready"),
             models.Index(fields=["state", "changed_at"], name="indexnow_url_state"),
+            models.Index(fields=["changed_at", "id"], name="indexnow_url_changed"),
         ]
 
     def __str__(self) -> str:

@@ -162,9 +162,8 @@ class SubmitPages(PageBulkAction):  # type: ignore[misc]
 
 def submit(pages: Sequence[Any], user: Any) -> None:
     """Have pages looked at again, once each, and note in their history who asked."""
-    unique = {page.pk: page for page in pages}.values()
-    for page in unique:
-        intents.plan(Kind.MANUAL, page=page)
+    unique = list({page.pk: page for page in pages}.values())
+    intents.plan_manual(unique)
     history.record(history.SUBMIT, unique, user)
 
 

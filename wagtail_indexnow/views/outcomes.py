@@ -1,5 +1,6 @@
 """How reports sum up many states: outcomes of deliveries, progress of announcements."""
 
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Q, TextChoices
@@ -75,11 +76,11 @@ class Progress(TextChoices):
 OPEN = (Progress.PLANNED, Progress.WAITING, Progress.OVERDUE)
 
 
-def progress_of(intent: Intent) -> Progress:
+def progress_of(intent: Intent, now: datetime) -> Progress:
     """Return how far an announcement is."""
     if intent.state != IntentState.PLANNED:
         return Progress(intent.state)
-    if intent.is_overdue(clock.now(), conf.go_live_grace):
+    if intent.is_overdue(now, conf.go_live_grace):
         return Progress.OVERDUE
     return Progress.WAITING if intent.reason else Progress.PLANNED
 

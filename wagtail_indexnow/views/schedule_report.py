@@ -36,7 +36,8 @@ def explanation(row: Intent) -> str:
 STATE = NotedColumn(
     "progress",
     label=_("State"),
-    tag=lambda row: intent_tag(progress_of(row)),
+    accessor=lambda row: row.progress.label,
+    tag=lambda row: intent_tag(row.progress),
     note=explanation,
 )
 
@@ -54,7 +55,7 @@ class LedgerReport(IndexNowReport):
         "planned_by": _("Planned by"),
         "created_at": _("Planned at"),
         "expected_at": _("Due"),
-        "progress": _("State"),
+        "progress.label": _("State"),
         "get_reason_display": _("Reason"),
         "error": _("Error"),
         "run_at": _("Next look"),
@@ -69,9 +70,10 @@ class LedgerReport(IndexNowReport):
         """Attach to each row its page, who planned it and how far it is."""
         rows = super().decorate_paginated_queryset(object_list)
         names = _names(rows)
+        now = clock.now()
         for row in rows:
             row.planned_by = person(row.scheduled_by, names)
-            row.progress = progress_of(row).label
+            row.progress = progress_of(row, now)
         return rows
 
     def _checked(self, columns: list[Any]) -> list[Any]:
@@ -106,7 +108,8 @@ class ScheduleReport(LedgerReport):
                 NotedColumn(
                     "progress",
                     label=_("State"),
-                    tag=lambda row: intent_tag(progress_of(row)),
+                    accessor=lambda row: row.progress.label,
+                    tag=lambda row: intent_tag(row.progress),
                     note=explanation,
                 ),
                 NotedColumn(
@@ -170,7 +173,8 @@ class AnnouncementsReport(LedgerReport):
                 NotedColumn(
                     "progress",
                     label=_("State"),
-                    tag=lambda row: intent_tag(progress_of(row)),
+                    accessor=lambda row: row.progress.label,
+                    tag=lambda row: intent_tag(row.progress),
                     note=explanation,
                 ),
                 NotedColumn(
@@ -189,8 +193,8 @@ class AnnouncementsReport(LedgerReport):
         ]
 
     def order_queryset(self, queryset: Any) -> Any:
-        sign = "" if self.ordering == "created_at" else "-"
-        return queryset.order_by(f"{sign}created_at", f"{sign}pk")
+        # Rows are planned in the order of their keys; the time itself has no index.
+        return queryset.order_by("pk" if self.ordering == "created_at" else "-pk")
 
 
 def _names(rows: Any) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Reports → IndexNow: every URL that engines know or are to be told, at each engine."""
 
+from datetime import datetime
 from typing import Any, ClassVar
 
-from django.db.models import Q
 from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
@@ -82,7 +82,7 @@ class TrackedUrlsReport(IndexNowReport):
                 "get_state_display",
                 label=_("State"),
                 tag=lambda row: url_tag(row.state),
-                note=explanation,
+                note=lambda row: explanation(row, self._now),
             ),
             NotedColumn(
                 "last_status",
@@ -110,6 +110,11 @@ class TrackedUrlsReport(IndexNowReport):
         )
 
     @cached_property
+    def _now(self) -> datetime:
+        # Once: the database is asked for it.
+        return clock.now()
+
+    @cached_property
     def _sees_deliveries(self) -> bool:
         return permissions.sees_all_pages(self.request.user)
 
@@ -127,17 +132,21 @@ class TrackedUrlsReport(IndexNowReport):
         return super().get_base_queryset().select_related("intent").only(*_FIELDS)
 
     def search_queryset(self, queryset: Any) -> Any:
-        """Find a piece of a URL, or words of a page's title."""
+        """Find pages by words of their title; else, or with a slash, URLs by a piece of them.
+
+        One or the other: a database uses its index for pages, and cannot if a URL would do too.
+        """
+        query = self.search_query
         if not self.is_searching:
             return queryset
-        titled = page_model().objects.filter(title__icontains=self.search_query).order_by("pk")
-        page_ids = list(titled.values_list("pk", flat=True)[:MAX_PAGES_FOUND])
-        return queryset.filter(Q(url__contains=self.search_query) | Q(page_id__in=page_ids))
+        titled = page_model().objects.filter(title__icontains=query).order_by("pk")
+        pks = [] if "/" in query else list(titled.values_list("pk", flat=True)[:MAX_PAGES_FOUND])
+        return queryset.filter(page_id__in=pks) if pks else queryset.filter(url__contains=query)
 
     def get_context_data(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         context = super().get_context_data(*args, **kwargs)
         if not self.results_only and self._sees_deliveries:
-            context["plot"] = plots.deliveries(clock.now())
+            context["plot"] = plots.deliveries(self._now)
         return context
 
 
@@ -146,11 +155,11 @@ def page_edit_url(row: Any) -> str | None:
     return row.page and reverse("wagtailadmin_pages:edit", args=[row.page.pk])
 
 
-def explanation(row: TrackedUrl) -> str:
+def explanation(row: TrackedUrl, now: datetime) -> str:
     """Return why a URL waits or was not sent, and when it goes."""
     sentences = [str(row.get_reason_display()) if row.reason else ""]
     if row.state == UrlState.WAITING and row.not_before is not None:
-        is_ahead = row.not_before > clock.now()
+        is_ahead = row.not_before > now
         when = _("Not before %(moment)s.") % {"moment": moment(row.not_before)}
         sentences.append(str(when if is_ahead else _("Goes with the next delivery.")))
     return " ".join(filter(None, sentences))
