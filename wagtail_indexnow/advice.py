@@ -20,7 +20,7 @@ _COPY = _(
     "same site, give all its servers the same SECRET_KEY."
 )
 _NAME_IT = _("Name the host in WAGTAIL_INDEXNOW['HOSTS'] or in ALLOWED_HOSTS.")
-_NOTHING = _("Nothing to do: it is tried again by itself.")
+NOTHING = _("Nothing to do: it is tried again by itself.")
 _SEE_ANSWER = _("Read the engine's answer in Reports → IndexNow.")
 
 KEY_FILE_FIXES: dict[str, Promise] = {
@@ -51,7 +51,7 @@ REASON_FIXES: dict[str, Promise] = {
     Reason.FOREIGN_HOST: _NAME_IT,
     Reason.KEY_FILE: _("Run manage.py indexnow_check: it says what is wrong with the key file."),
     Reason.OTHER_INSTALLATION: _COPY,
-    Reason.KEY_UNVERIFIED: _NOTHING,
+    Reason.KEY_UNVERIFIED: NOTHING,
     Reason.KEY_REFUSED: _("Make a new key: manage.py indexnow_rotate_key %(host)s"),
     Reason.BAD_KEY: _SEE_ANSWER,
     Reason.BAD_REQUEST: _SEE_ANSWER,
@@ -60,9 +60,9 @@ REASON_FIXES: dict[str, Promise] = {
     Reason.RATE_LIMITED: _(
         "Nothing to do. If it happens again and again, lower WAGTAIL_INDEXNOW['RATE_LIMIT']."
     ),
-    Reason.TOO_LARGE: _NOTHING,
-    Reason.SERVER_ERROR: _NOTHING,
-    Reason.NO_ANSWER: _NOTHING,
+    Reason.TOO_LARGE: NOTHING,
+    Reason.SERVER_ERROR: NOTHING,
+    Reason.NO_ANSWER: NOTHING,
 }
 
 

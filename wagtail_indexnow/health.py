@@ -27,6 +27,7 @@ from .page_urls import page_model
 
 SEEN_LATELY = timedelta(minutes=10)
 WAITS_LONG = timedelta(minutes=30)
+REJECTED_LATELY = timedelta(days=7)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,7 @@ def findings(*, live: bool = True) -> list[Finding]:
     found += _key_files(live=live)
     if live:
         found += _broker()
-    for look in (_relay, _worker, _publish_scheduled, _waiting, _holds, _last_answers):
+    for look in (_relay, _worker, _publish_scheduled, _waiting, _holds, _rejected, _last_answers):
         found += look(clock.now())
     return found
 
@@ -296,6 +297,24 @@ def _holds(now: datetime) -> Iterator[Finding]:
             else _("%(reason)s Held until %(time)s.")
             % {"reason": channel.get_hold_reason_display(), "time": moment(channel.not_before)},
             fix=advice.for_reason(channel.hold_reason, host=channel.host),
+        )
+
+
+def _rejected(now: datetime) -> Iterator[Finding]:
+    """Yield what engines rejected lately; older rejections are history."""
+    rows = TrackedUrl.objects.filter(endpoint__in=conf.endpoints, state=UrlState.REJECTED)
+    count = rows.filter(changed_at__gt=now - REJECTED_LATELY).count()
+    if count:
+        yield Finding(
+            name="rejected",
+            ok=False,
+            message=ngettext(
+                "%(count)s URL of the last seven days was rejected.",
+                "%(count)s URLs of the last seven days were rejected.",
+                count,
+            )
+            % {"count": count},
+            fix=_("Read why in Reports → IndexNow, and resend them once that is mended."),
         )
 
 

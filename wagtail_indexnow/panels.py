@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from wagtail.admin.panels import Panel
 from wagtail.admin.ui.components import Component
 
-from . import explaining, health, intents, permissions
+from . import advice, explaining, health, intents, permissions
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,8 @@ def trouble() -> Sequence[health.Finding]:
     """Return what needs a person, or nothing if even that fails: the dashboard must open."""
     try:
         with intents.savepoint():
-            return health.trouble(health.findings(live=False))
+            found = health.trouble(health.findings(live=False))
     except Exception:
         logger.exception("state=no_findings")
         return ()
+    return [finding for finding in found if finding.fix != advice.NOTHING]

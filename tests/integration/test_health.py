@@ -467,3 +467,21 @@ class TestCommand:
             "name": "switched_on", "ok": True, "message": "IndexNow is switched on.",
             "fix": "", "subject": "",
         }  # fmt: skip
+
+
+class TestRejected:
+    def test_says_how_many_urls_were_rejected_lately(self, indexnow: Any, news: Any) -> None:
+        indexnow.engine.answer(Answer(status=422))
+        publish(news)
+        indexnow.settle()
+
+        assert one("rejected").ok is False
+        assert one("rejected").message.startswith("1 URL")
+
+    def test_forgets_rejections_after_a_week(self, indexnow: Any, news: Any) -> None:
+        indexnow.engine.answer(Answer(status=422))
+        publish(news)
+        indexnow.settle()
+        TrackedUrl.objects.update(changed_at=timezone.now() - timedelta(days=8))
+
+        assert named("rejected") == []
