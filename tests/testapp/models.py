@@ -7,6 +7,8 @@ from wagtail.admin.panels import FieldPanel
 from wagtail.contrib.routable_page.models import RoutablePageMixin, path
 from wagtail.models import Page
 
+from wagtail_indexnow.page_mixin import IndexNowPageMixin
+
 
 class ArticlePage(Page):
     body = models.TextField(blank=True)
@@ -29,7 +31,7 @@ class OwnUrlPage(Page):
 class ListedUrlsPage(Page):
     """Says itself which URLs it has."""
 
-    listed = models.JSONField(default=list)
+    listed = models.JSONField(default=list, blank=True)
     template = "testapp/page.html"
 
     def get_indexnow_urls(self) -> list[str]:
@@ -69,3 +71,10 @@ class BrokenPage(Page):
         if self.broken:
             raise RuntimeError("this page is broken")
         return super().get_sitemap_urls(request)
+
+
+class OptOutPage(IndexNowPageMixin, Page):
+    """Lets an editor keep it away from engines."""
+
+    promote_panels = [*Page.promote_panels, *IndexNowPageMixin.indexnow_panels]
+    template = "testapp/page.html"

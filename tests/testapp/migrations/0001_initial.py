@@ -110,7 +110,7 @@ class Migration(migrations.Migration):
                         to="wagtailcore.page",
                     ),
                 ),
-                ("listed", models.JSONField(default=list)),
+                ("listed", models.JSONField(blank=True, default=list)),
             ],
             options={
                 "abstract": False,
@@ -137,5 +137,33 @@ class Migration(migrations.Migration):
                 "abstract": False,
             },
             bases=("wagtailcore.page",),
+        ),
+        migrations.CreateModel(
+            name="OptOutPage",
+            fields=[
+                (
+                    "page_ptr",
+                    models.OneToOneField(
+                        auto_created=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        parent_link=True,
+                        primary_key=True,
+                        serialize=False,
+                        to="wagtailcore.page",
+                    ),
+                ),
+                (
+                    "indexnow_opt_out",
+                    models.BooleanField(
+                        default=False,
+                        help_text="IndexNow search engines are not told of this page and its changes.",
+                        verbose_name="do not announce to search engines",
+                    ),
+                ),
+            ],
+            options={
+                "abstract": False,
+            },
+            bases=("wagtailcore.page", models.Model),
         ),
     ]
