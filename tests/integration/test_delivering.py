@@ -624,9 +624,9 @@ def test_a_worker_killed_while_settling_leaves_the_rest_to_the_next(
 ) -> None:
     mark(*(f"{number}/" for number in range(5)))
     monkeypatch.setattr(deliveries, "SETTLE_CHUNK", 2)
-    settle = deliveries._settle_unmoved
+    settle = deliveries._settle_rows
     chunks = iter([settle, settle, kill])
-    with killed_at(deliveries, "_settle_unmoved", lambda *args: next(chunks)(*args)):
+    with killed_at(deliveries, "_settle_rows", lambda *args: next(chunks)(*args)):
         deliver("one", HOST)
     assert TrackedUrl.objects.filter(state=UrlState.DELIVERED).count() == 4
 
