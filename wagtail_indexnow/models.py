@@ -45,6 +45,8 @@ class IntentQuerySet(models.QuerySet["Intent"]):
             before = now - lease_for(count)
             is_last = lease_for(count) == LEASE_MAX
             counted = Q(handed_count__gte=count) if is_last else Q(handed_count=count)
+            if count == 1:  # a subtree that came another way than by the relay renews its lease too
+                counted = Q(handed_count__lte=1)
             free |= counted & Q(handed_at__lte=before, run_at__lte=before)
             if is_last:
                 return self.filter(free)
