@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # One pip at a time.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-check test lint types bench clean
+.PHONY: help demo demo-check test test-slow lint types bench clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -22,6 +22,9 @@ demo-check: $(VENV)/.installed-demo ## schedule a page in it without a person, a
 
 test: $(VENV)/.installed-test ## run the whole suite; ARGS="-k name" goes to pytest
 	$(BIN)/python -m pytest $(ARGS)
+
+test-slow: $(VENV)/.installed-test ## run the tests that take their time: faults of workers, brokers, databases
+	$(BIN)/python -m pytest -m slow $(ARGS)
 
 lint: $(VENV)/.installed-lint ## look for mistakes, formatting and imports against the layers
 	$(BIN)/ruff check .

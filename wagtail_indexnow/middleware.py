@@ -45,9 +45,7 @@ def survive(courier: Courier, *, was_well: bool = True) -> bool:
 
     :param was_well: whether the last time went well: what lasts is not logged again and again.
     """
-    close_old_connections()
     faults = [fault for work in (lambda: tick(courier), keep_house) if (fault := _fault(work))]
-    close_old_connections()
     for fault in faults if was_well else ():
         # Database or broker are away: the rows are the schedule, the next tick goes on.
         logger.warning("relay=tick state=interrupted error=%r", fault, exc_info=fault)
@@ -57,10 +55,13 @@ def survive(courier: Courier, *, was_well: bool = True) -> bool:
 
 
 def _fault(work: Callable[[], object]) -> Exception | None:
+    close_old_connections()
     try:
         work()
     except Exception as fault:
         return fault
+    finally:
+        close_old_connections()
     return None
 
 

@@ -1,0 +1,68 @@
+"""A site's own app that makes the faults of the process tests.
+
+Files in `PROCESS_DIR` switch them. While `hold` exists, looking at a page's URLs takes its time.
+The page whose slug stands in `dies-before` cannot be saved as live; the one in `dies-after` can,
+but whatever follows its publish fails.
+"""
+
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.apps import AppConfig
+
+HOLD_MAX_S = 60.0
+
+
+class FaultsConfig(AppConfig):
+    name = "tests.acceptance.faults"
+    label = "faults"
+
+    def ready(self) -> None:
+        from django.db.models.signals import pre_save
+        from wagtail import hooks
+        from wagtail.signals import page_published
+
+        hooks.register("construct_indexnow_urls", hold)
+        pre_save.connect(die_before, dispatch_uid="faults.die_before")
+        # Connected ahead of ours, which then hears nothing.
+        page_published.connect(die_after, dispatch_uid="faults.die_after")
+        shorten_waits(float(os.environ["PROCESS_LEASE_S"]))
+
+
+def shorten_waits(seconds: float) -> None:
+    """Let a test see in seconds what takes minutes: what was lost, or waits, comes back."""
+    from wagtail_indexnow import deliveries, guards, models, relay
+
+    lease = timedelta(seconds=seconds)
+    guards.WAIT_DELAYS = (lease, 2 * lease)
+    guards.CANCEL_RECHECK = lease
+    models.LEASE_MIN = relay.CHANNEL_LEASE = lease
+    # More than the longest exchange: `TIMEOUT` is shorter here too.
+    setattr(deliveries, "lease", lambda: 2 * lease)  # noqa: B010
+
+
+def die_before(sender: type, instance: Any, **kwargs: Any) -> None:
+    if getattr(instance, "live", False):
+        _die(instance, "dies-before")
+
+
+def die_after(sender: type, instance: Any, **kwargs: Any) -> None:
+    _die(instance, "dies-after")
+
+
+def _die(page: Any, name: str) -> None:
+    path = Path(os.environ["PROCESS_DIR"]) / name
+    if path.exists() and path.read_text() == getattr(page, "slug", ""):
+        raise RuntimeError("this page cannot be published")
+
+
+def hold(page: Any, urls: list[str]) -> None:
+    """Note that a worker is in the middle of its work, and stay there while `hold` exists."""
+    directory = Path(os.environ["PROCESS_DIR"])
+    deadline = time.monotonic() + HOLD_MAX_S
+    while (directory / "hold").exists() and time.monotonic() < deadline:
+        (directory / "held").touch()
+        time.sleep(0.02)
