@@ -6,9 +6,11 @@ says what happened.
 
 import asyncio
 import json
+import logging
 import socket
 import ssl
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,6 +29,20 @@ KEY_FILE_TIMEOUT_S = 3.0
 _HEADERS = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", "Connection": "close"}
 # httpx also lets ValueError (Unicode in a host name) and bare OSError through.
 _FAULTS = (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError)
+_is_ours: ContextVar[bool] = ContextVar("is_ours", default=False)
+
+
+class _Discreet(logging.Filter):
+    """Keep httpx's own line on each of our requests out of the log.
+
+    The address of a key file is the key. A site's own requests are logged as before.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not _is_ours.get()
+
+
+logging.getLogger("httpx").addFilter(_Discreet())
 
 
 def submit(
@@ -124,6 +140,7 @@ async def _talk(request: httpx.Request, timeout_s: float, *, limit: int, is_dire
         verify=_tls(),
         trust_env=not is_direct,
     )
+    _is_ours.set(True)  # for the task that runs this
     # No cookies and no `auth`: this client lives for one request. `trust_env` would also read
     # ~/.netrc, whose passwords are not for engines.
     answer = Answer(status=None)

@@ -1,6 +1,7 @@
 """The HTTP exchange against real sockets on loopback."""
 
 import json
+import logging
 import re
 import socket
 import ssl
@@ -11,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import wagtail_indexnow
@@ -129,6 +131,17 @@ def test_c11_the_client_names_itself_and_sends_nothing_else_of_itself(
         assert not {"cookie", "authorization"} & set(record.headers)
         assert "noreping" not in record.path
         assert record.anomalies == ()
+
+
+def test_c74_no_library_logs_the_address_of_a_key_file(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        client.fetch_key_file(f"https://{HOST}/{KEY}.txt", connect_to=engine.url)
+        httpx.get(engine.url)
+
+    assert KEY not in caplog.text
+    assert "HTTP Request: GET" in caplog.text  # the site's own request
 
 
 def test_an_answer_has_status_lower_case_headers_and_body(engine: Engine) -> None:
