@@ -149,8 +149,8 @@ def test_d16_broker_that_is_away_delays_and_loses_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     port = silent_port if kind == "silent" else dead_port
-    options = {"socket_timeout": 0.2, "socket_connect_timeout": 0.2, "retry": None}
-    broker = RedisBroker(url=f"redis://127.0.0.1:{port}/0", middleware=[], **options)
+    timeouts = "socket_timeout=0.2&socket_connect_timeout=0.2"
+    broker = RedisBroker(url=f"redis://127.0.0.1:{port}/0?{timeouts}", middleware=[])
     monkeypatch.setattr(tasks.announce, "broker", broker)
     broker.actors[tasks.announce.actor_name] = tasks.announce
 
