@@ -1,9 +1,11 @@
 """One page: what engines were told of it, what waits, and each guard with what it found."""
 
+import logging
 from datetime import datetime
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse, reverse_lazy
@@ -22,6 +24,8 @@ from ..constants import Change, IntentState, Kind, Reason, UrlState
 from ..page_urls import page_model
 from .bulk_actions import submit
 from .columns import NotedColumn, answer, intent_tag, moment, url_tag
+
+logger = logging.getLogger(__name__)
 
 #: What it means that a guard has nothing against a page.
 PASSED = {
@@ -129,10 +133,15 @@ class PageStatusView(WagtailAdminTemplateMixin, TemplateView):  # type: ignore[m
         """Have the page looked at again."""
         if not permissions.may_submit(request.user, self.page):
             raise PermissionDenied
-        submit([self.page], request.user)
         title = self.page.get_admin_display_title()
-        text = _("“%(title)s” will be looked at; what is public is sent, in its turn.")
-        messages.success(request, text % {"title": title})
+        try:
+            submit([self.page], request.user)
+        except DatabaseError:
+            logger.exception("page=%s state=not_submitted", self.page.pk)
+            messages.error(request, _("“%(title)s” could not be submitted.") % {"title": title})
+        else:
+            text = _("“%(title)s” will be looked at; what is public is sent, in its turn.")
+            messages.success(request, text % {"title": title})
         here = reverse("wagtail_indexnow_admin:page", args=[self.page.pk])
         return redirect(get_valid_next_url_from_request(request) or here)
 

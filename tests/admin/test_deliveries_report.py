@@ -1,0 +1,161 @@
+"""Reports → IndexNow → Deliveries: each request with its answer, and no key anywhere."""
+
+import csv
+import io
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from wagtail.models import Page
+
+from example_site.engine import Answer
+from tests.admin.conftest import ADMIN, HOST
+from tests.admin.test_urls_report import queries, rows, shown
+from tests.factories import make_page, publish
+from wagtail_indexnow import keys
+from wagtail_indexnow.models import Delivery
+
+pytestmark = pytest.mark.django_db
+REPORT = f"{ADMIN}deliveries/"
+
+
+class TestList:
+    @pytest.mark.parametrize(
+        ("outcome", "label", "sentence"),
+        [
+            ("delivered", "Told", ""),
+            ("unprocessable", "Rejected", "The engine rejected the URLs."),
+            ("bad_request", "Rejected", "The engine rejected the request."),
+            ("server_error", "Kept for another try", "The engine had a fault."),
+            ("rate_limited", "Kept for another try", "The engine asked us to slow down."),
+            ("dry_run", "Dry run", "Dry run: nothing is really sent."),
+            ("", "On its way", ""),
+        ],
+    )
+    def test_says_what_became_of_it(
+        self, outcome: str, label: str, sentence: str, superuser: Client, delivery: Any
+    ) -> None:
+        delivery(outcome=outcome)
+
+        page = shown(superuser, report=REPORT)
+
+        assert label in page
+        assert sentence in page
+
+    @pytest.mark.parametrize(
+        ("query", "found"),
+        [
+            ("?outcome=told", {"delivered"}),
+            ("?outcome=rejected", {"unprocessable"}),
+            ("?outcome=kept", {"server_error"}),
+            ("?outcome=dry_run", {"dry_run"}),
+            ("?outcome=in_flight", {""}),
+            (
+                "?host=www.example.com",
+                {"delivered", "unprocessable", "server_error", "dry_run", ""},
+            ),
+        ],
+    )
+    def test_finds_by_outcome(
+        self, query: str, found: set[str], superuser: Client, delivery: Any, tracked: Any
+    ) -> None:
+        tracked(None)
+        for outcome in ("delivered", "unprocessable", "server_error", "dry_run", ""):
+            delivery(outcome=outcome)
+
+        assert {row.outcome for row in rows(superuser, query, REPORT)} == found
+
+    def test_counts_urls_without_reading_them(self, superuser: Client, delivery: Any) -> None:
+        delivery(urls=[f"https://{HOST}/{number}/" for number in range(1234)])
+
+        response = superuser.get(REPORT)
+
+        assert "1,234" in response.content.decode()
+        [row] = response.context["object_list"]
+        assert "urls" in row.get_deferred_fields()
+
+    def test_latest_comes_first(self, superuser: Client, delivery: Any) -> None:
+        early = delivery(started_at=timezone.now() - timedelta(days=1))
+        late = delivery()
+
+        assert [row.pk for row in rows(superuser, "", REPORT)] == [late.pk, early.pk]
+        assert rows(superuser, "?ordering=started_at", REPORT)[0].pk == early.pk
+
+    def test_queries_do_not_grow_with_rows(self, superuser: Client, delivery: Any) -> None:
+        delivery()
+        few = queries(superuser, REPORT)
+        for _number in range(20):
+            delivery()
+
+        assert queries(superuser, REPORT) == few
+
+    def test_csv_has_a_row_for_each(self, superuser: Client, delivery: Any) -> None:
+        delivery(excerpt="Bad Request", status=400, outcome="bad_request")
+
+        text = superuser.get(f"{REPORT}?export=csv").getvalue().decode()
+
+        [row] = csv.DictReader(io.StringIO(text))
+        assert (row["Answer"], row["Excerpt"], row["URLs"]) == ("400", "Bad Request", "1")
+
+
+class TestOne:
+    def test_shows_request_and_answer(
+        self, superuser: Client, delivery: Any, news: Page, tracked: Any
+    ) -> None:
+        sent = delivery(
+            started_at=datetime(2026, 11, 3, 14, 5, tzinfo=UTC),
+            finished_at=datetime(2026, 11, 3, 14, 5, 1, 500_000, tzinfo=UTC),
+            status=422,
+            outcome="unprocessable",
+            error_code="InvalidUrls",
+            excerpt="URLs of another host",
+        )
+        tracked(news, delivery=sent)
+
+        page = shown(superuser, report=f"{REPORT}{sent.pk}/")
+
+        for text in (
+            "Nov. 3, 2026 14:05",
+            "1.5 s",
+            "422 Unprocessable",
+            "Rejected",
+            "InvalidUrls",
+            "URLs of another host",
+            "https://www.example.com/en/news/",
+            f"/admin/pages/{news.pk}/edit/",
+        ):
+            assert text in page
+
+    @pytest.mark.django_db(transaction=True)
+    def test_masks_the_key_in_what_was_sent_and_answered(
+        self, superuser: Client, indexnow: Any, home: Page, clock_at: Any
+    ) -> None:
+        key = keys.key_for(HOST)
+        indexnow.engine.answer(Answer(status=422, body=f'{{"message": "bad {key}"}}'.encode()))
+        publish(make_page(home, "story"))
+        indexnow.settle()
+
+        page = shown(superuser, report=f"{REPORT}{Delivery.objects.get().pk}/")
+
+        assert keys.mask(key) in page
+        assert key not in page
+
+    def test_long_list_is_cut(self, superuser: Client, delivery: Any) -> None:
+        sent = delivery(urls=[f"https://{HOST}/{number}/" for number in range(1_002)])
+
+        page = shown(superuser, report=f"{REPORT}{sent.pk}/")
+
+        assert "2 more URLs are not shown." in page
+
+    def test_without_an_answer(self, superuser: Client, delivery: Any) -> None:
+        sent = delivery(status=None, finished_at=None, outcome="no_answer", endpoint="gone")
+
+        page = shown(superuser, report=f"{REPORT}{sent.pk}/")
+
+        assert "The engine did not answer." in page
+        assert "Took" not in page
+
+    def test_is_not_there(self, superuser: Client, home: Page) -> None:
+        assert superuser.get(f"{REPORT}987654/", follow=True).status_code == 404

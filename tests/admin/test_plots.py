@@ -1,0 +1,174 @@
+"""The plots: right figures on the right days, drawn to scale, and said in words."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from wagtail.models import Page
+
+from tests.admin.conftest import ADMIN
+from tests.admin.test_urls_report import shown
+from wagtail_indexnow.models import Intent
+from wagtail_indexnow.views import plots
+from wagtail_indexnow.views.plots import Plot
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+def plot_of(**figures: list[int]) -> Plot:
+    days = [date(2026, 11, 1) + timedelta(days=number) for number in range(30)]
+    padded = {key: [*row, *[0] * (30 - len(row))] for key, row in figures.items()}
+    return Plot(
+        name="test",
+        title="Test",
+        days=days,
+        labels={key: key.title() for key in figures},
+        styles={key: key for key in figures},
+        figures=padded,
+    )
+
+
+class TestDeliveries:
+    def test_counts_urls_by_day_and_outcome(self, delivery: Any) -> None:
+        urls = ["https://www.example.com/"]
+        delivery(started_at=NOW, urls=urls * 3)
+        delivery(started_at=NOW, urls=urls * 2)
+        delivery(started_at=NOW, outcome="unprocessable")
+        delivery(started_at=NOW, outcome="server_error")
+        delivery(started_at=NOW, outcome="rate_limited")
+        delivery(started_at=NOW - timedelta(days=29), urls=urls * 7)
+        delivery(started_at=NOW - timedelta(days=30))
+
+        plot = plots.deliveries(NOW)
+
+        assert plot.days[0] == date(2026, 11, 1)
+        assert plot.figures["told"] == [7, *[0] * 28, 5]
+        assert plot.figures["rejected"][-1] == 1
+        assert plot.figures["kept"][-1] == 2
+
+    @pytest.mark.parametrize(
+        ("zone", "day"), [("UTC", 30), ("Pacific/Auckland", 31), ("America/Los_Angeles", 30)]
+    )
+    def test_days_are_the_readers(self, zone: str, day: int, delivery: Any) -> None:
+        delivery(started_at=NOW)
+
+        with timezone.override(zone):
+            plot = plots.deliveries(NOW)
+
+        assert plot.days[-1] == date(2026, 11, 1) + timedelta(days=day - 1)
+        assert plot.figures["told"][-1] == 1
+
+    def test_midnight_of_the_reader_is_the_border(self, delivery: Any) -> None:
+        with timezone.override("Europe/Berlin"):
+            delivery(started_at=datetime(2026, 11, 29, 22, 59, tzinfo=UTC))
+            delivery(started_at=datetime(2026, 11, 29, 23, 0, tzinfo=UTC))
+            plot = plots.deliveries(NOW)
+
+        assert plot.figures["told"][-2:] == [1, 1]
+
+    def test_day_of_the_clock_change_has_one_bar(self, delivery: Any) -> None:
+        with timezone.override("Europe/Berlin"):
+            for hour in range(22, 24 + 23):
+                delivery(started_at=datetime(2026, 10, 24, tzinfo=UTC) + timedelta(hours=hour))
+            plot = plots.deliveries(datetime(2026, 10, 31, tzinfo=UTC))
+
+        assert plot.figures["told"][plot.days.index(date(2026, 10, 25))] == 25
+
+
+class TestSkipped:
+    def test_counts_go_lives_by_reason(self, news: Page, go_live: Any) -> None:
+        for reason, count in {"private": 3, "schedule_changed": 2}.items():
+            for _number in range(count):
+                go_live(news, state="skipped", reason=reason, finished_at=NOW)
+        go_live(news, state="announced", finished_at=NOW)
+
+        plot = plots.skipped(Intent.objects.all(), NOW)
+
+        assert list(plot.figures) == ["private", "schedule_changed"]
+        assert plot.figures["private"][-1] == 3
+        assert plot.labels["private"] == "The page is private"
+
+    def test_rare_reasons_are_one_series(self, news: Page, go_live: Any) -> None:
+        reasons = ["private", "alias", "expired", "not_live", "no_url", "embargoed", "opted_out"]
+        for number, reason in enumerate(reasons):
+            for _number in range(10 - number):
+                go_live(news, state="skipped", reason=reason, finished_at=NOW)
+
+        plot = plots.skipped(Intent.objects.all(), NOW)
+
+        assert list(plot.figures) == [*reasons[:5], "other"]
+        assert plot.figures["other"][-1] == 5 + 4
+        assert plot.labels["other"] == "Other"
+
+
+class TestGeometry:
+    def test_bars_stand_on_each_other_to_scale(self) -> None:
+        plot = plot_of(told=[6], kept=[2], rejected=[0])
+
+        told, kept = plot.bars
+
+        assert plot.top == 8
+        assert told.y == kept.y + kept.height
+        assert told.height == pytest.approx(3 * kept.height, abs=2)
+        assert told.y + told.height == plot.lines[0].y
+
+    def test_highest_stack_reaches_the_top_line_at_most(self) -> None:
+        plot = plot_of(told=[103, 7])
+
+        assert plot.top == 120
+        assert min(bar.y for bar in plot.bars) > plot.lines[-1].y
+
+    def test_smallest_figure_is_still_seen(self) -> None:
+        plot = plot_of(told=[100_000], kept=[0, 1])
+
+        assert all(bar.height >= 1 for bar in plot.bars)
+
+    @pytest.mark.parametrize(
+        ("figure", "top"),
+        [(0, 0), (1, 1), (7, 7), (10, 10), (11, 12), (13, 16), (99, 100), (101, 120), (999, 1000)],
+    )
+    def test_scale_ends_at_a_round_figure(self, figure: int, top: int) -> None:
+        assert plot_of(told=[figure]).top == top
+
+    def test_lines_have_whole_figures(self) -> None:
+        assert [line.label for line in plot_of(told=[5]).lines] == ["0", "5"]
+        assert [line.label for line in plot_of(told=[6]).lines] == ["0", "3", "6"]
+
+
+class TestWords:
+    def test_table_says_the_same_as_the_bars(self) -> None:
+        plot = plot_of(told=[1234, 0, 5], kept=[0, 0, 2])
+
+        assert plot.table == [("11/03/2026", ["5", "2"]), ("11/01/2026", ["1,234", "0"])]
+        assert plot.description == "1,239 Told; 2 Kept"
+
+    def test_page_shows_picture_and_table(self, superuser: Client, delivery: Any) -> None:
+        delivery()
+
+        page = shown(superuser, report=f"{ADMIN}urls/")
+
+        assert "<svg class" in page
+        assert 'role="img"' in page
+        assert "Show the figures as a table" in page
+
+    def test_page_without_history_says_so(self, superuser: Client, home: Page) -> None:
+        page = shown(superuser, report=f"{ADMIN}urls/")
+
+        assert "There was nothing in these days." in page
+        assert 'class="indexnow-plot__chart"' not in page
+
+    def test_german_figures_leave_the_picture_whole(
+        self, superuser: Client, delivery: Any, settings: Any
+    ) -> None:
+        settings.LANGUAGE_CODE, settings.USE_THOUSAND_SEPARATOR = "de", True
+        delivery(urls=["https://www.example.com/"] * 2_345)
+
+        page = shown(superuser, report=f"{ADMIN}urls/")
+
+        assert "2.345" in page
+        [rect] = [line for line in page.splitlines() if "<rect" in line]
+        width = rect.split(' width="')[1].split('"')[0]
+        assert width.isdecimal()

@@ -1,0 +1,244 @@
+"""Settings → IndexNow: the checklist, keys and holds."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from wagtail.models import ModelLogEntry, Page, Site
+
+from example_site.engine import Answer
+from tests.admin.conftest import ADMIN, HOST
+from tests.admin.test_urls_report import queries, shown
+from tests.factories import make_page, publish
+from wagtail_indexnow import channels, health, keys
+from wagtail_indexnow.models import Channel, HostKey, Intent
+
+pytestmark = pytest.mark.django_db
+SETTINGS = f"{ADMIN}settings/"
+
+
+def text_of(response: Any) -> str:
+    return str(response.content.decode().replace("&#x27;", "'").replace("&quot;", '"'))
+
+
+class TestChecklist:
+    def test_says_the_same_as_the_check(self, superuser: Client, home: Page) -> None:
+        page = text_of(superuser.get(SETTINGS))
+
+        found = health.findings(live=False)
+        assert found
+        for finding in found:
+            assert finding.message in page
+            assert finding.fix in page
+
+    def test_says_that_it_is_switched_off(
+        self, superuser: Client, home: Page, indexnow: Any
+    ) -> None:
+        indexnow.configure(ENABLED=False)
+
+        assert "IndexNow is switched off on this server" in shown(superuser, report=SETTINGS)
+
+    @pytest.mark.django_db(transaction=True)
+    def test_home_page_is_sent_on_request(
+        self, superuser: Client, indexnow: Any, home: Page, clock_at: Any
+    ) -> None:
+        Page.objects.filter(pk=home.pk).update(live=True)
+        site = Site.objects.get()
+
+        response = superuser.post(f"{SETTINGS}sites/{site.pk}/submit/")
+
+        assert response.url == f"{ADMIN}urls/"
+        assert indexnow.settled() == ["https://www.example.com/en/"]
+
+    def test_opening_it_asks_nobody_over_the_network(self, superuser: Client, home: Page) -> None:
+        # A socket to anywhere but this machine is an error in these tests.
+        assert superuser.get(SETTINGS).status_code == 200
+
+
+class TestKeys:
+    def test_are_masked(self, superuser: Client, home: Page) -> None:
+        key = keys.key_for(HOST)
+
+        page = shown(superuser, report=SETTINGS)
+
+        assert keys.mask(key) in page
+        assert key not in page
+
+    def test_are_revealed_one_at_a_time(self, superuser: Client, home: Page) -> None:
+        key, other = keys.key_for(HOST), keys.key_for("shop.example.com")
+
+        page = shown(superuser, f"?reveal={HOST}", SETTINGS)
+
+        assert key in page
+        assert other not in page
+
+    def test_site_without_a_key_is_listed(self, superuser: Client, home: Page) -> None:
+        assert "Made on first need" in shown(superuser, report=SETTINGS)
+
+    def test_verifying_says_what_an_engine_would_find(
+        self, superuser: Client, home: Page, indexnow: Any, live_server: Any
+    ) -> None:
+        indexnow.configure(KEY_FILE_CONNECT_TO={HOST: live_server.url})
+
+        response = superuser.post(f"{SETTINGS}keys/{HOST}/verify/", follow=True)
+
+        assert f"{HOST}: The key file answers exactly the key." in text_of(response)
+        assert HostKey.objects.get(host=HOST).check_result == "ok"
+
+    def test_verifying_says_what_is_wrong(
+        self, superuser: Client, home: Page, indexnow: Any
+    ) -> None:
+        indexnow.configure(KEY_FILE_CONNECT_TO={HOST: "http://127.0.0.1:9"})
+
+        response = superuser.post(f"{SETTINGS}keys/{HOST}/verify/", follow=True)
+
+        assert f"{HOST}: The host could not be reached." in text_of(response)
+
+    def test_rotating_asks_first(self, superuser: Client, home: Page) -> None:
+        key = keys.key_for(HOST)
+
+        page = shown(superuser, report=f"{SETTINGS}keys/{HOST}/rotate/")
+
+        assert f"Give {HOST} a new key?" in page
+        assert keys.key_for(HOST) == key
+
+    def test_rotating_gives_a_new_key_and_is_logged(self, superuser: Client, home: Page) -> None:
+        key = keys.key_for(HOST)
+
+        response = superuser.post(f"{SETTINGS}keys/{HOST}/rotate/", follow=True)
+
+        assert keys.key_for(HOST) != key
+        assert keys.valid_keys(HOST)[1] == key
+        assert f"{HOST} has a new key." in text_of(response)
+        assert ModelLogEntry.objects.get().action == "wagtail_indexnow.rotate_key"
+
+    def test_key_of_the_settings_is_not_rotated(
+        self, superuser: Client, home: Page, indexnow: Any
+    ) -> None:
+        indexnow.configure(KEYS={HOST: "configured-key"})
+
+        page = shown(superuser, report=SETTINGS)
+        response = superuser.post(f"{SETTINGS}keys/{HOST}/rotate/", follow=True)
+
+        assert f"{SETTINGS}keys/{HOST}/rotate/" not in page
+        assert keys.key_for(HOST) == "configured-key"
+        assert "is set in WAGTAIL_INDEXNOW" in text_of(response)
+
+    @pytest.mark.parametrize("action", ["verify", "rotate"])
+    def test_nobody_makes_up_a_host(self, action: str, superuser: Client, home: Page) -> None:
+        response = superuser.post(f"{SETTINGS}keys/evil.example.org/{action}/")
+
+        assert response.status_code == 404
+        assert not HostKey.objects.filter(host="evil.example.org").exists()
+
+    def test_confirmation_for_an_unknown_host_is_not_there(
+        self, superuser: Client, home: Page
+    ) -> None:
+        assert superuser.get(f"{SETTINGS}keys/evil.example.org/rotate/").status_code == 404
+
+
+class TestHolds:
+    @pytest.fixture
+    def hold(self, home: Page, clock_at: Any) -> Channel:
+        channels.ensure("engine", [HOST])
+        until = timezone.now() + timedelta(hours=6)
+        channels.hold("engine", HOST, reason="key_refused", until=until)
+        return Channel.objects.get(host=HOST)
+
+    def test_show_cause_and_end(self, superuser: Client, hold: Channel) -> None:
+        page = shown(superuser, report=SETTINGS)
+
+        assert "The engine refuses the key; rotate it." in page
+        assert "Dec. 1, 2026, 3 p.m." in page
+
+    def test_of_a_whole_engine_says_so(self, superuser: Client, hold: Channel) -> None:
+        channels.hold("engine", "", reason="rate_limited", until=timezone.now())
+
+        assert "All sites" in shown(superuser, report=SETTINGS)
+
+    def test_releasing_ends_it_and_is_logged(self, superuser: Client, hold: Channel) -> None:
+        superuser.post(f"{SETTINGS}holds/{hold.pk}/release/")
+
+        hold.refresh_from_db()
+        assert (hold.hold_reason, hold.not_before) == ("", timezone.now())
+        assert ModelLogEntry.objects.get().action == "wagtail_indexnow.release_hold"
+        assert "Nothing is held." in shown(superuser, report=SETTINGS)
+
+    def test_what_is_not_there_is_not_released(self, superuser: Client, home: Page) -> None:
+        response = superuser.post(f"{SETTINGS}holds/987654/release/", follow=True)
+
+        assert response.status_code == 404
+
+
+def test_queries_do_not_grow_with_history(superuser: Client, home: Page, delivery: Any) -> None:
+    delivery()
+    few = queries(superuser, SETTINGS)
+    for number in range(10):
+        delivery()
+        Intent.objects.create(
+            key=str(number), kind="publish", page_id=home.pk, created_at=timezone.now()
+        )
+
+    assert queries(superuser, SETTINGS) == few
+
+
+class TestDashboard:
+    TROUBLE = "IndexNow needs a person"
+
+    def test_is_quiet_while_all_is_well(self, superuser: Client, home: Page, indexnow: Any) -> None:
+        indexnow.work()
+
+        assert self.TROUBLE not in shown(superuser, report="/admin/")
+
+    @pytest.fixture
+    def trouble(self, home: Page, indexnow: Any, clock_at: Any) -> None:
+        indexnow.work()
+        channels.ensure("engine", [HOST])
+        until = timezone.now() + timedelta(hours=6)
+        channels.hold("engine", HOST, reason="key_refused", until=until)
+
+    def test_says_what_to_do(self, superuser: Client, trouble: None) -> None:
+        page = shown(superuser, report="/admin/")
+
+        assert self.TROUBLE in page
+        assert "The engine refuses the key; rotate it." in page
+        assert SETTINGS in page
+
+    def test_reader_of_the_reports_is_told_but_not_sent_to_the_settings(
+        self, trouble: None, person: Any
+    ) -> None:
+        client = person("moderator", "view_trackedurl", pages=Page.get_first_root_node())
+
+        page = shown(client, report="/admin/")
+
+        assert self.TROUBLE in page
+        assert SETTINGS not in page
+
+    def test_editor_without_rights_is_not_bothered(
+        self, trouble: None, home: Page, person: Any
+    ) -> None:
+        client = person("editor", pages=home, edit="change_page")
+
+        assert self.TROUBLE not in shown(client, report="/admin/")
+
+    @pytest.mark.django_db(transaction=True)
+    def test_what_is_tried_again_by_itself_needs_nobody(
+        self, superuser: Client, home: Page, indexnow: Any, clock_at: Any
+    ) -> None:
+        indexnow.engine.answer(Answer(status=503))
+        publish(make_page(home, "story"))
+        indexnow.work()
+
+        assert self.TROUBLE not in shown(superuser, report="/admin/")
+
+    def test_opens_even_if_nothing_can_be_found_out(
+        self, superuser: Client, trouble: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(**kwargs: Any) -> None:
+            raise RuntimeError("no")
+
+        monkeypatch.setattr(health, "findings", fail)
+
+        assert superuser.get("/admin/").status_code == 200
