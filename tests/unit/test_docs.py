@@ -252,6 +252,15 @@ def test_permissions_and_log_actions_are_documented() -> None:
         assert f"`{action}`" in text
 
 
+def test_every_module_has_its_place_in_the_architecture() -> None:
+    found = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
+    found |= {path.parent.name for path in PACKAGE.glob("*/__init__.py")} - {"migrations"}
+    text = (DOCS / "explanation/architecture.md").read_text()
+
+    named = {word for cells in rows(section(text, "Layers")) for word in words(cells[1])}
+    assert named == found
+
+
 def test_public_names_exist() -> None:
     for name in documented(reference("python-api")):
         if name.startswith("wagtail_indexnow.") and name.count(".") > 1:
