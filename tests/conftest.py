@@ -121,6 +121,8 @@ class IndexNow:
 
     def travel_to(self, moment: datetime) -> None:
         assert self.traveller is not None, "this test needs the `clock` fixture"
+        if timezone.is_naive(moment):  # which time-machine would take as UTC
+            moment = timezone.make_aware(moment)
         self.traveller.move_to(moment)
 
     traveller: Any = None

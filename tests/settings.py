@@ -144,3 +144,5 @@ DRAMATIQ_BROKER = {
 }
 
 WAGTAIL_INDEXNOW = {"ENABLED": True, "RELAY_INTERVAL": 0}
+
+ARTICLE_MODEL = "testapp.ArticlePage"  # of tests/factories.py

@@ -20,6 +20,8 @@ from wagtail.models import Site
 from . import hosts
 from .conf import RULES, SETTING, conf, problems
 from .constants import APP_LABEL
+from .models import Intent
+from .page_urls import page_model
 from .routes import RouteProblem, key_route_problem
 
 #: On PyPI, with the same import name: the two exclude each other.
@@ -112,6 +114,17 @@ def distribution_check() -> Found:
         f"The package {OTHER_DISTRIBUTION} is installed too, and overwrites files of this one.",
         f"pip uninstall {OTHER_DISTRIBUTION}, then reinstall wagtail-indexnow-dramatiq.",
     )
+
+
+@_static
+def database_check() -> Found:
+    """The editor's change and its row are one transaction, and are read together."""
+    if router.db_for_write(Intent) != router.db_for_write(page_model()):
+        yield _error(
+            "E007",
+            "The tables of wagtail_indexnow are in another database than the pages.",
+            f"Let DATABASE_ROUTERS send {APP_LABEL} where wagtailcore is.",
+        )
 
 
 @_static

@@ -137,6 +137,19 @@ def test_e006_actors_of_another_broker(broker: dramatiq.Broker) -> None:
     assert ids() == ["E006"]
 
 
+class LedgerElsewhere:
+    """A router that takes our tables away from the pages."""
+
+    def db_for_write(self, model: Any, **hints: Any) -> str | None:
+        return "ledger" if model._meta.app_label == APP_LABEL else None
+
+
+def test_e007_tables_away_from_the_pages(settings: Any) -> None:
+    settings.DATABASE_ROUTERS = [f"{__name__}.LedgerElsewhere"]
+
+    assert ids() == ["E007"]
+
+
 def test_w001_without_django_dramatiq(monkeypatch: pytest.MonkeyPatch, configure: Any) -> None:
     configure(RELAY_INTERVAL=2)
     # Really taking an app out would set up Wagtail a second time, which it does not stand.
