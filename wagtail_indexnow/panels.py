@@ -21,7 +21,7 @@ from . import advice, explaining, health, intents, permissions
 logger = logging.getLogger(__name__)
 
 
-class IndexNowPanel(Panel):  # type: ignore[misc]  # Wagtail has no types
+class IndexNowPanel(Panel):  # Wagtail has no types
     """Say in a page's form what search engines were told of it, and why if they were not."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -29,20 +29,21 @@ class IndexNowPanel(Panel):  # type: ignore[misc]  # Wagtail has no types
         kwargs.setdefault("icon", "indexnow")
         super().__init__(**kwargs)
 
-    class BoundPanel(Panel.BoundPanel):  # type: ignore[misc]
+    class BoundPanel(Panel.BoundPanel):
         template_name = "wagtail_indexnow/panels/status.html"
 
         def is_shown(self) -> bool:
             return bool(self.instance.pk) and bool(super().is_shown())
 
         def get_context_data(self, parent_context: Any = None) -> dict[str, Any]:
-            return super().get_context_data(parent_context) | {
+            context: dict[str, Any] = super().get_context_data(parent_context)
+            return context | {
                 "sentence": sentence(self.instance),
                 "url": reverse("wagtail_indexnow_admin:page", args=[self.instance.pk]),
             }
 
 
-class TroubleComponent(Component):  # type: ignore[misc]
+class TroubleComponent(Component):
     """A dashboard panel that is there only when a person is needed."""
 
     order = 150
@@ -81,4 +82,4 @@ def trouble() -> Sequence[health.Finding]:
     except Exception:
         logger.exception("state=no_findings")
         return ()
-    return [finding for finding in found if finding.fix != advice.NOTHING]
+    return [finding for finding in found if finding.fix != str(advice.NOTHING)]

@@ -257,6 +257,7 @@ class _FormerUrls:
         Their own intents captured what their pages were called under this one.
         """
         later = Intent.objects.filter(subtree=True, pk__gt=self.intent.pk)
-        later = later.exclude(kind=Kind.MANUAL).values("page_id")  # which captures nothing
-        below = page_model().objects.descendant_of(self.top).filter(pk__in=later)
+        later = later.exclude(kind=Kind.MANUAL)  # which captures nothing
+        below = page_model().objects.descendant_of(self.top)
+        below = below.filter(pk__in=later.values("page_id"))
         return list(below.values_list("path", flat=True))

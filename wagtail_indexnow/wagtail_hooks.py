@@ -13,7 +13,7 @@ from . import admin_urls, history, panels, permissions
 from .views.bulk_actions import CancelIntents, ResendUrls, SendIntentsNow, SubmitPages
 
 
-class PolicyMenuItem(MenuItem):  # type: ignore[misc]  # Wagtail has no types
+class PolicyMenuItem(MenuItem):  # Wagtail has no types
     """A menu item for those who may see what it leads to."""
 
     def __init__(self, *args: Any, is_for: Any, **kwargs: Any) -> None:

@@ -11,7 +11,7 @@ from wagtail.models import Page
 TEXT_FEATURES = ["h2", "h3", "bold", "italic", "link", "ol", "ul"]
 
 
-class MuseumPage(Page):  # type: ignore[misc]  # Wagtail has no types
+class MuseumPage(Page):  # Wagtail has no types
     """What all pages share: an introduction, a menu, and links to the other languages."""
 
     intro = models.TextField("introduction", blank=True)

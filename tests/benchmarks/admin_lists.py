@@ -122,7 +122,7 @@ def make_pages() -> tuple[Page, dict[str, int]]:
     names = ", ".join(f'"{name}"' for name in columns)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO wagtailcore_page (id, {names}) SELECT 10 + n, {chosen} "  # noqa: S608
+            f"INSERT INTO wagtailcore_page (id, {names}) SELECT 10 + n, {chosen} "
             f"FROM wagtailcore_page, generate_series(0, {PAGES - 1}) n WHERE id = {home.pk}"
         )
     return home, {"article": types["articlepage"].pk, "calendar": types["calendarpage"].pk}

@@ -4,13 +4,15 @@ Django creates permissions after all migrations have run, so the two are created
 site changes afterwards stays: this runs once.
 """
 
+from typing import Any
+
 from django.db import migrations
 
 GROUP = "Moderators"
 REPORTS = {"trackedurl": "Can view IndexNow URL", "intent": "Can view IndexNow announcement"}
 
 
-def grant(apps, schema_editor):
+def grant(apps: Any, schema_editor: Any) -> None:
     alias = schema_editor.connection.alias
     group = apps.get_model("auth", "Group").objects.using(alias).filter(name=GROUP).first()
     if group is None:

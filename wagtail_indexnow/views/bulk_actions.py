@@ -22,7 +22,7 @@ from .listing import with_pages
 MAX_ROWS = 1_000
 
 
-class RowsAction(BulkAction):  # type: ignore[misc]  # Wagtail has no types
+class RowsAction(BulkAction):  # Wagtail has no types
     """An action on rows of ours that needs the *change* permission of their table."""
 
     template_name = "wagtail_indexnow/bulk_actions/confirm.html"
@@ -136,7 +136,7 @@ class SendIntentsNow(RowsAction):
         return _submitted(looked_at)
 
 
-class SubmitPages(PageBulkAction):  # type: ignore[misc]
+class SubmitPages(PageBulkAction):
     """Have selected pages looked at again, and told as they are now."""
 
     template_name = "wagtail_indexnow/bulk_actions/confirm_pages.html"

@@ -16,7 +16,7 @@ from .outcomes import Progress
 Text = str | Promise
 
 
-class NotedColumn(Column):  # type: ignore[misc]  # Wagtail has no types
+class NotedColumn(Column):  # Wagtail has no types
     """A value, perhaps as a link or status tag, and below it a note in smaller print.
 
     The callables take the row.

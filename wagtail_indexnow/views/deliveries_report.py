@@ -96,7 +96,7 @@ class DeliveriesReport(IndexNowReport):
         return object_list
 
 
-class DeliveryView(WagtailAdminTemplateMixin, PermissionCheckedMixin, TemplateView):  # type: ignore[misc]
+class DeliveryView(WagtailAdminTemplateMixin, PermissionCheckedMixin, TemplateView):
     """One request and its answer. The key is masked, in what was sent and what came back."""
 
     permission_policy = permissions.urls_policy

@@ -43,7 +43,7 @@ def _page_types(request: Any) -> QuerySet[ContentType]:
     return ContentType.objects.filter(pk__in=[type_.pk for type_ in types]).order_by("model")
 
 
-class ChannelFilterSet(WagtailFilterSet):  # type: ignore[misc]  # Wagtail has no types
+class ChannelFilterSet(WagtailFilterSet):  # Wagtail has no types
     host = radio(label=_("Site"), choices=_hosts)
     endpoint = radio(label=_("Search engine"), choices=_endpoints)
 
@@ -81,7 +81,7 @@ class DeliveryFilterSet(ChannelFilterSet):
         return rows.filter(outcomes.condition(value))
 
 
-class ScheduleFilterSet(WagtailFilterSet):  # type: ignore[misc]
+class ScheduleFilterSet(WagtailFilterSet):
     state = radio(label=_("State"), choices=outcomes.Progress.choices, method="of_progress")
     reason = django_filters.ChoiceFilter(label=_("Reason"), choices=Reason.choices)
     expected_at = date_range(label=_("Due"))
@@ -94,7 +94,7 @@ class ScheduleFilterSet(WagtailFilterSet):  # type: ignore[misc]
         return outcomes.in_progress(rows, value)
 
 
-class AnnouncementFilterSet(WagtailFilterSet):  # type: ignore[misc]
+class AnnouncementFilterSet(WagtailFilterSet):
     kind = radio(label=_("Cause"), choices=Kind.choices)
     state = radio(label=_("State"), choices=outcomes.Progress.choices, method="of_progress")
     reason = django_filters.ChoiceFilter(label=_("Reason"), choices=Reason.choices)

@@ -17,7 +17,7 @@ from ..page_urls import page_model
 EXPORT_CHUNK = 2_000
 
 
-class CappedPaginator(WagtailPaginator):  # type: ignore[misc]  # Wagtail has no types
+class CappedPaginator(WagtailPaginator):  # Wagtail has no types
     """Goes no further than anybody turns pages: a million rows are not counted each time.
 
     One query finds the keys, and with them the count; a filter that fits few of many rows would
@@ -95,7 +95,7 @@ def _former_title(row: Any) -> str:
     return _("%(title)s (deleted)") % {"title": title} if title else _("A deleted page")
 
 
-class IndexNowReport(ReportView):  # type: ignore[misc]
+class IndexNowReport(ReportView):
     """A report of one of our tables, for those who may see it, about pages they may edit."""
 
     paginator_class = CappedPaginator

@@ -88,7 +88,7 @@ ANNOUNCEMENTS = [
 ]
 
 
-class PageStatusView(WagtailAdminTemplateMixin, TemplateView):  # type: ignore[misc]
+class PageStatusView(WagtailAdminTemplateMixin, TemplateView):
     """For whoever may edit the page; submitting it is for whoever may publish it."""
 
     template_name = "wagtail_indexnow/pages/status.html"
@@ -148,7 +148,7 @@ class PageStatusView(WagtailAdminTemplateMixin, TemplateView):  # type: ignore[m
 
 def _said(guard: explaining.Guard) -> str:
     """Return what a guard found, in an editor's words."""
-    return str(PASSED.get(guard.name, guard.message)) if guard.passed else guard.message
+    return str(PASSED.get(Reason(guard.name), guard.message)) if guard.passed else guard.message
 
 
 def _waiting(message: str, until: datetime | None) -> str:

@@ -183,7 +183,7 @@ def skipped(go_lives: Any, now: datetime) -> Plot:
 
 
 def _days(now: datetime) -> list[date]:
-    today = timezone.template_localtime(now).date()
+    today = timezone.template_localtime(now).date()  # type: ignore[attr-defined]
     return [today - timedelta(days=ago) for ago in range(DAYS - 1, -1, -1)]
 
 

@@ -35,7 +35,7 @@ class ManagersOnly:
         return super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
 
 
-class SettingsView(ManagersOnly, WagtailAdminTemplateMixin, TemplateView):  # type: ignore[misc]
+class SettingsView(ManagersOnly, WagtailAdminTemplateMixin, TemplateView):
     """The checklist of `indexnow_check`, as the last look found it; below, what can be done."""
 
     template_name = "wagtail_indexnow/settings/settings.html"
@@ -92,7 +92,7 @@ class VerifyKey(HostAction):
         say(self.request, f"{host}: {label}")
 
 
-class RotateKeyView(ManagersOnly, WagtailAdminTemplateMixin, TemplateView):  # type: ignore[misc]
+class RotateKeyView(ManagersOnly, WagtailAdminTemplateMixin, TemplateView):
     """Ask before a host gets a new key."""
 
     template_name = "wagtail_indexnow/settings/confirm_rotate.html"
