@@ -1,0 +1,81 @@
+"""Right before a POST: pages that are no longer public, on real pages."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from wagtail.models import Page, PageViewRestriction
+
+from example_site.engine import Engine
+from tests.factories import make_page, make_site
+from wagtail_indexnow import clock, tracked_urls
+from wagtail_indexnow.constants import Change, Kind, Reason, UrlState
+from wagtail_indexnow.delivering import deliver
+from wagtail_indexnow.models import Intent, TrackedUrl
+from wagtail_indexnow.tracked_urls import Marked
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HOST = "www.example.com"
+
+
+@pytest.fixture
+def engine(settings: Any) -> Iterator[Engine]:
+    with Engine(check_keys=False) as running:
+        settings.WAGTAIL_INDEXNOW = {
+            "ENABLED": True,
+            "RELAY_INTERVAL": 0,
+            "ENDPOINTS": {"one": running.endpoint},
+            "VERIFY_KEY_FILE": False,
+        }
+        yield running
+
+
+@pytest.fixture
+def section() -> Page:
+    return make_page(make_site(HOST).root_page, "section", live=True)
+
+
+def mark(page: Page) -> None:
+    url = f"https://{HOST}/en/{page.slug}/"
+    tracked_urls.mark(
+        [Marked(url=url, host=HOST, change=Change.ADDED, page_id=page.pk)], now=clock.now()
+    )
+
+
+def test_w29_a_page_under_a_section_that_was_hidden_meanwhile_is_not_sent(
+    engine: Engine, section: Page
+) -> None:
+    page = make_page(section, "article", live=True)
+    mark(page)
+    # As an import hides it: no signal tells anybody.
+    PageViewRestriction.objects.bulk_create(
+        [PageViewRestriction(page=section, restriction_type=PageViewRestriction.LOGIN)]
+    )
+
+    assert deliver("one", HOST) == "idle"
+
+    assert engine.requests == []
+    url = TrackedUrl.objects.get()
+    assert (url.state, url.reason) == (UrlState.SKIPPED, Reason.WITHDRAWN)
+    assert Intent.objects.filter(page_id=page.pk, kind=Kind.VISIBILITY).exists()
+
+
+@pytest.mark.parametrize("way", ["offline", "gone"])
+def test_a_page_that_went_past_all_signals_is_not_sent(
+    engine: Engine, section: Page, way: str
+) -> None:
+    page = make_page(section, "article", live=True)
+    mark(page)
+    mark(section)
+    rows = Page.objects.filter(pk=page.pk)
+    if way == "offline":
+        rows.update(live=False)
+    else:
+        page.delete()
+        Intent.objects.all().delete()
+        TrackedUrl.objects.filter(page_id=page.pk).update(change=Change.ADDED)
+
+    assert deliver("one", HOST) == "delivered"
+
+    assert engine.urls() == [f"https://{HOST}/en/section/"]
