@@ -196,7 +196,6 @@ def _recording(changed_settings: dict[str, Any]) -> Iterator[Submissions]:
         "ENDPOINTS": {ENDPOINT: ENDPOINT_URL},
         "HOSTS": _HostsOfSites(own.get("HOSTS") or ()),
         "SETTLE_SECONDS": 0,
-        "RESUBMIT_AFTER": 0,
         "RELAY_INTERVAL": 0,
         **changed_settings,
     }

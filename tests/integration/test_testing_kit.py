@@ -118,6 +118,7 @@ def test_difference_shows_the_fault_of_a_page(home: Any) -> None:
 
     with pytest.raises(AssertionError, match=r"waits: page_error .* RuntimeError: this page is"):
         submissions.assert_submitted(f"{ROOT}broken/")
+    assert Intent.objects.get().attempts == 1
 
 
 def test_nothing_submitted_is_an_assertion_too(news: Any) -> None:
@@ -155,6 +156,7 @@ def test_after_the_block_nothing_more_is_recorded(news: Any) -> None:
     publish_now(news)
 
     submissions.assert_nothing_submitted()
+    assert Intent.objects.planned().exists()
 
 
 def test_schedule_is_recorded_once_it_is_live(news: Any) -> None:
