@@ -150,7 +150,8 @@ def test_forgetting_starts_anew(news: Any, indexnow_submissions: Submissions) ->
     assert indexnow_submissions.urls == []
 
 
-def test_after_the_block_nothing_more_is_recorded(news: Any) -> None:
+def test_after_the_block_nothing_more_is_done(news: Any, settings: Any) -> None:
+    settings.WAGTAIL_INDEXNOW = {"ENABLED": True, "SETTLE_SECONDS": 0}
     with record_submissions() as submissions:
         pass
     publish_now(news)
