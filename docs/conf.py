@@ -18,6 +18,8 @@ myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 nitpicky = True
 
+html_static_path = ["_static"]
+html_css_files = ["docs.css"]
 html_theme = "sphinx_wagtail_theme"
 html_title = project
 html_last_updated_fmt = ""
