@@ -20,7 +20,10 @@ _COPY = _(
     "same site, give all its servers the same SECRET_KEY."
 )
 _NAME_IT = _("Name the host in WAGTAIL_INDEXNOW['HOSTS'] or in ALLOWED_HOSTS.")
-NOTHING = _("Nothing to do: it is tried again by itself.")
+_NOTHING = _("Nothing to do: it is tried again by itself.")
+_SLOW_DOWN = _(
+    "Nothing to do. If it happens again and again, lower WAGTAIL_INDEXNOW['RATE_LIMIT']."
+)
 _SEE_ANSWER = _("Read the engine's answer in Reports → IndexNow.")
 
 KEY_FILE_FIXES: dict[str, Promise] = {
@@ -51,18 +54,16 @@ REASON_FIXES: dict[str, Promise] = {
     Reason.FOREIGN_HOST: _NAME_IT,
     Reason.KEY_FILE: _("Run manage.py indexnow_check: it says what is wrong with the key file."),
     Reason.OTHER_INSTALLATION: _COPY,
-    Reason.KEY_UNVERIFIED: NOTHING,
+    Reason.KEY_UNVERIFIED: _NOTHING,
     Reason.KEY_REFUSED: _("Make a new key: manage.py indexnow_rotate_key %(host)s"),
     Reason.BAD_KEY: _SEE_ANSWER,
     Reason.BAD_REQUEST: _SEE_ANSWER,
     Reason.UNPROCESSABLE: _SEE_ANSWER,
     Reason.ENDPOINT_WRONG: _("Correct the address in WAGTAIL_INDEXNOW['ENDPOINTS']."),
-    Reason.RATE_LIMITED: _(
-        "Nothing to do. If it happens again and again, lower WAGTAIL_INDEXNOW['RATE_LIMIT']."
-    ),
-    Reason.TOO_LARGE: NOTHING,
-    Reason.SERVER_ERROR: NOTHING,
-    Reason.NO_ANSWER: NOTHING,
+    Reason.RATE_LIMITED: _SLOW_DOWN,
+    Reason.TOO_LARGE: _NOTHING,
+    Reason.SERVER_ERROR: _NOTHING,
+    Reason.NO_ANSWER: _NOTHING,
 }
 
 
@@ -75,3 +76,8 @@ def for_reason(reason: str, *, host: str = "") -> str:
     """Return what to do about a hold or an answer; empty if nothing is known."""
     fix = str(REASON_FIXES.get(reason, ""))
     return fix % {"host": host} if "%(" in fix else fix
+
+
+def is_patience(fix: str) -> bool:
+    """Say whether an advice is to wait: what it is about passes by itself."""
+    return fix in (str(_NOTHING), str(_SLOW_DOWN))

@@ -16,9 +16,14 @@ from django.utils.translation import gettext_lazy as _
 from wagtail.admin.panels import Panel
 from wagtail.admin.ui.components import Component
 
-from . import advice, explaining, health, intents, permissions
+from . import advice, clock, explaining, health, intents, permissions
+from .models import Intent
 
 logger = logging.getLogger(__name__)
+
+_FOR_THE_DASHBOARD = frozenset(
+    {"key_file", "worker", "publish_scheduled", "waiting", "hold", "rejected", "last_answer"}
+)
 
 
 class IndexNowPanel(Panel):  # Wagtail has no types
@@ -82,4 +87,14 @@ def trouble() -> Sequence[health.Finding]:
     except Exception:
         logger.exception("state=no_findings")
         return ()
-    return [finding for finding in found if finding.fix != str(advice.NOTHING)]
+    return [finding for finding in found if needs_a_person(finding)]
+
+
+def needs_a_person(finding: health.Finding) -> bool:
+    """Leave out what passes by itself, and what is for the checklist alone.
+
+    A copy of the site is switched off on purpose, and without work nobody misses a worker.
+    """
+    if finding.name == "relay":
+        return Intent.objects.due(clock.now() - health.SEEN_LATELY).exists()
+    return finding.name in _FOR_THE_DASHBOARD and not advice.is_patience(finding.fix)

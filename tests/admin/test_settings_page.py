@@ -151,7 +151,7 @@ class TestHolds:
         page = shown(superuser, report=SETTINGS)
 
         assert "The engine refuses the key; rotate it." in page
-        assert "Dec. 1, 2026, 3 p.m." in page
+        assert "Dec. 1, 2026 15:00" in page
 
     def test_of_a_whole_engine_says_so(self, superuser: Client, hold: Channel) -> None:
         channels.hold("engine", "", reason="rate_limited", until=timezone.now())
@@ -223,15 +223,40 @@ class TestDashboard:
 
         assert self.TROUBLE not in shown(client, report="/admin/")
 
+    @pytest.mark.parametrize("status", [503, 429])
     @pytest.mark.django_db(transaction=True)
     def test_what_is_tried_again_by_itself_needs_nobody(
-        self, superuser: Client, home: Page, indexnow: Any, clock_at: Any
+        self, status: int, superuser: Client, home: Page, indexnow: Any, clock_at: Any
     ) -> None:
-        indexnow.engine.answer(Answer(status=503))
+        indexnow.engine.answer(Answer(status=status))
         publish(make_page(home, "story"))
         indexnow.work()
 
         assert self.TROUBLE not in shown(superuser, report="/admin/")
+
+    def test_copy_of_the_site_is_left_in_peace(
+        self, superuser: Client, trouble: None, indexnow: Any
+    ) -> None:
+        indexnow.configure(ENABLED=False)
+
+        assert self.TROUBLE not in shown(superuser, report="/admin/")
+
+    def test_missing_worker_is_news_once_work_waits(
+        self, superuser: Client, home: Page, indexnow: Any, clock_at: Any
+    ) -> None:
+        assert self.TROUBLE not in shown(superuser, report="/admin/")
+
+        publish(make_page(home, "story"))
+        clock_at.shift(timedelta(minutes=11))
+
+        assert "The relay has never been seen" in shown(superuser, report="/admin/")
+
+    def test_overdue_go_live_is_news(
+        self, superuser: Client, home: Page, indexnow: Any, go_live: Any
+    ) -> None:
+        go_live(home, expected_at=timezone.now() - timedelta(hours=3), reason="not_published_yet")
+
+        assert "1 page waits for Wagtail" in shown(superuser, report="/admin/")
 
     def test_opens_even_if_nothing_can_be_found_out(
         self, superuser: Client, trouble: None, monkeypatch: pytest.MonkeyPatch

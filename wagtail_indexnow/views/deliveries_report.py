@@ -127,6 +127,7 @@ class DeliveryView(WagtailAdminTemplateMixin, PermissionCheckedMixin, TemplateVi
         delivery = self.delivery
         return super().get_context_data(**kwargs) | {
             "delivery": delivery,
+            "subtitle": self.get_page_subtitle(),
             "outcome": outcome_of(delivery),
             "reason": reason(delivery),
             "tag": tag(delivery),

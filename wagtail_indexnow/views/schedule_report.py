@@ -105,13 +105,7 @@ class ScheduleReport(LedgerReport):
                     sort_key="expected_at",
                     accessor=lambda row: moment(row.expected_at),
                 ),
-                NotedColumn(
-                    "progress",
-                    label=_("State"),
-                    accessor=lambda row: row.progress.label,
-                    tag=lambda row: intent_tag(row.progress),
-                    note=explanation,
-                ),
+                STATE,
                 NotedColumn(
                     "planned_by", label=_("Planned by"), note=lambda row: moment(row.created_at)
                 ),
@@ -170,16 +164,9 @@ class AnnouncementsReport(LedgerReport):
                     sort_key="created_at",
                     note=lambda row: moment(row.created_at),
                 ),
-                NotedColumn(
-                    "progress",
-                    label=_("State"),
-                    accessor=lambda row: row.progress.label,
-                    tag=lambda row: intent_tag(row.progress),
-                    note=explanation,
-                ),
-                NotedColumn(
-                    "planned_by", label=_("Planned by"), note=lambda row: moment(row.expected_at)
-                ),
+                Column("expected_at", label=_("Due"), accessor=lambda row: moment(row.expected_at)),
+                STATE,
+                Column("planned_by", label=_("Planned by")),
             ]
         )
 

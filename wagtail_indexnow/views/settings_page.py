@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse, reverse_lazy
@@ -22,6 +21,7 @@ from ..constants import KeyFile
 from ..exceptions import ConfigurationError
 from ..models import Channel, HostKey
 from .bulk_actions import submit
+from .columns import moment
 
 SETTINGS = "wagtail_indexnow_admin:settings"
 
@@ -158,9 +158,13 @@ class SubmitHome(ManagersOnly, View):
         return redirect(reverse("wagtail_indexnow_admin:urls"))
 
 
-def held() -> QuerySet[Channel]:
+def held() -> list[dict[str, Any]]:
     """Return channels and endpoints under a hold, also those of engines no longer configured."""
-    return Channel.objects.exclude(hold_reason="").order_by("endpoint", "host")
+    rows = Channel.objects.exclude(hold_reason="").order_by("endpoint", "host")
+    return [
+        {"row": row, "since": moment(row.hold_started_at), "until": moment(row.not_before)}
+        for row in rows
+    ]
 
 
 def known_hosts() -> dict[str, str]:
@@ -182,5 +186,5 @@ def _key(host: str, row: HostKey | None, *, is_revealed: bool) -> dict[str, Any]
         "result": KeyFile(row.check_result).label
         if row and row.check_result in KeyFile.values and row.checked_key == row.key
         else "",
-        "checked_at": row.checked_at if row else None,
+        "checked": moment(row.checked_at) if row else "",
     }
