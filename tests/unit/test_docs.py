@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import tomllib
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
@@ -400,9 +401,7 @@ def test_readme_names_tests_that_exist() -> None:
 
 
 def test_supported_versions_are_those_of_the_metadata() -> None:
-    import tomllib
-
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = metadata_of_the_project()
     readme = (ROOT / "README.md").read_text()
 
     for classifier in project["classifiers"]:
@@ -410,3 +409,18 @@ def test_supported_versions_are_those_of_the_metadata() -> None:
             r"Programming Language :: Python :: (3\.\d+)", classifier
         )
         assert found is None or found[1] in readme, classifier
+
+
+def test_every_dependency_has_its_reason() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+
+    for dependency in metadata_of_the_project()["dependencies"]:
+        name = re.match(r"[\w-]+(\[\w+\])?", dependency)
+        assert name is not None
+        assert f"`{name[0]}`" in text, dependency
+
+
+def metadata_of_the_project() -> dict[str, Any]:
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert isinstance(found, dict)
+    return found
