@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Exists, F, Min, OuterRef, Q
+from django.db.models import Exists, F, Min, OuterRef
 from django.db.models.functions import Coalesce, Greatest
 
 from . import clock, heartbeats, pruning, reconciling
@@ -57,8 +57,11 @@ def tick(courier: Courier) -> Tick:
         return Tick()
     now = clock.now()
     heartbeats.beat(RELAY_HEARTBEAT)
-    due = sum(_hand_over(courier, batch) for batch in _due_batches(now))
-    parked = _park(courier, now) if courier.can_park else 0
+    due = parked = 0
+    # Mostly there is nothing, and this cheap question answers for both.
+    if Intent.objects.filter(run_at__lte=now + conf.schedule_horizon).exists():
+        due = sum(_hand_over(courier, batch) for batch in _due_batches(now))
+        parked = _park(courier, now) if courier.can_park else 0
     return Tick(due, parked, _hand_over_channels(courier, now))
 
 
@@ -200,17 +203,22 @@ def _hand_over_channels(courier: Courier, now: datetime) -> int:
     ready = TrackedUrl.objects.ready(now).filter(
         endpoint=OuterRef("endpoint"), host=OuterRef("host")
     )
-    free = Q(not_before=None) | Q(not_before__lte=now)
-    unhanded = Q(handed_at=None) | Q(handed_at__lte=now - CHANNEL_LEASE)
-    held = Channel.objects.filter(host="", not_before__gt=now).values("endpoint")
-    channels = (
-        Channel.objects.filter(free & unhanded)
+    # Those first that have waited longest: an endpoint's pace may let only one of them go.
+    channels = list(
+        Channel.objects.filter(Exists(ready))
         .exclude(host="")
-        .exclude(endpoint__in=held)
-        .filter(Exists(ready))
         .order_by(F("not_before").asc(nulls_first=True), "pk")
     )
-    return sum(_hand_over_channel(courier, channel, now) for channel in channels)
+    if not channels:
+        return 0
+    endpoints = Channel.objects.filter(host="", not_before__gt=now)
+    held = set(endpoints.values_list("endpoint", flat=True))
+    open_channels = [
+        channel
+        for channel in channels
+        if channel.endpoint not in held and all(gate <= now for gate in _gates(channel))
+    ]
+    return sum(_hand_over_channel(courier, channel, now) for channel in open_channels)
 
 
 def _hand_over_channel(courier: Courier, channel: Channel, now: datetime) -> int:

@@ -15,3 +15,9 @@ def flaky(name: str) -> None:
         path.write_text("")
         raise RuntimeError("the first try fails")
     path.write_text(str(time.time()))
+
+
+@dramatiq.actor(actor_name="faults.note")
+def note(name: str) -> None:
+    """Write the time into a file of that name, as a job that was to run at a time."""
+    (Path(os.environ["PROCESS_DIR"]) / name).write_text(str(time.time()))
