@@ -6,6 +6,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from django.urls import reverse, reverse_lazy
+from django.utils import formats
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 from django.views.generic import TemplateView
@@ -189,7 +190,7 @@ def duration(delivery: Delivery) -> str:
     if delivery.finished_at is None:
         return ""
     seconds = (delivery.finished_at - delivery.started_at).total_seconds()
-    return str(_("%(seconds).1f s") % {"seconds": seconds})
+    return str(_("%(seconds)s s") % {"seconds": formats.number_format(seconds, 1)})
 
 
 def _masked_key_location(host: str) -> str:
