@@ -122,27 +122,41 @@ def _underivable(top: Any, router: Routing) -> list[str]:
 def _earlier(subject: _Subject) -> Iterator[Snapshot]:
     """Yield what the page was called under each open subtree intent above it."""
     page = subject.page
-    above = page_model().objects.filter(path__in=lineage(page.path)[:-1])
+    for opened in _open_above(page):
+        base = opened.former_urls.get("base")
+        is_hidden_below = any(
+            not opened.top_path.startswith(path) for path in subject.restricted_paths
+        )
+        if not base or is_hidden_below or not page.url_path.startswith(opened.top_url_path):
+            continue
+        url = descendant_url(base, page.url_path[len(opened.top_url_path) :])
+        was_public = (
+            subject.could_be_told
+            and page.first_published_at is not None
+            and page.first_published_at < opened.created_at
+        )
+        yield Snapshot(own=[url] if was_public else [], base=url)
+
+
+def _open_above(page: Any) -> list[Any]:
+    """Return open subtree intents above a page, but for those that it was renamed under since.
+
+    Whatever changed further down later on captured what came before, and made it its own.
+    """
     top = page_model().objects.filter(pk=OuterRef("page_id"))
-    open_intents = (
+    on_the_way = page_model().objects.filter(path__in=lineage(page.path))
+    changed: Any = (
         Intent.objects.planned()
-        .filter(subtree=True, page_id__in=above.values("pk"))
+        .filter(subtree=True, page_id__in=on_the_way.values("pk"))
         .annotate(
             top_path=Subquery(top.values("path")[:1]),
             top_url_path=Subquery(top.values("url_path")[:1]),
         )
+        .order_by("pk")
     )
-    for former, created_at, top_path, top_url_path in open_intents.values_list(
-        "former_urls", "created_at", "top_path", "top_url_path"
-    ):
-        base = former.get("base")
-        is_hidden_below = any(not top_path.startswith(path) for path in subject.restricted_paths)
-        if not base or is_hidden_below or not page.url_path.startswith(top_url_path):
-            continue
-        url = descendant_url(base, page.url_path[len(top_url_path) :])
-        was_public = (
-            subject.could_be_told
-            and page.first_published_at is not None
-            and page.first_published_at < created_at
-        )
-        yield Snapshot(own=[url] if was_public else [], base=url)
+    deepest_first, depth = [], 0
+    for intent in reversed(changed):
+        if len(intent.top_path) >= depth and intent.page_id != page.pk:
+            deepest_first.append(intent)
+        depth = max(depth, len(intent.top_path))
+    return deepest_first

@@ -182,8 +182,9 @@ def _with_aliases(page: Any) -> Iterator[Any]:
 
 
 def _may_be_public(page: Any) -> bool:
-    # A draft's descendants can be live and are served.
-    return bool(page.live or page.numchild)
+    # A draft's descendants can be live and are served; and what was public once has a name that
+    # open intents above would take for its former one, were it to change unnoticed.
+    return bool(page.live or page.numchild or page.first_published_at)
 
 
 def _moves() -> dict[int, list[former_urls.Snapshot]]:
