@@ -10,7 +10,13 @@ from wagtail.admin.menu import MenuItem
 from wagtail.admin.widgets.button import Button
 
 from . import admin_urls, history, panels, permissions
-from .views.bulk_actions import CancelIntents, ResendUrls, SendIntentsNow, SubmitPages
+from .views.bulk_actions import (
+    CancelIntents,
+    ResendUrls,
+    SendIntentsNow,
+    SubmitPages,
+    submit_url,
+)
 
 
 class PolicyMenuItem(MenuItem):  # Wagtail has no types
@@ -93,6 +99,13 @@ def page_header_buttons(
             icon_name="indexnow",
             priority=200,
         )
+        if permissions.may_submit(user, page):
+            yield Button(
+                _("Submit to IndexNow"),
+                url=submit_url(page, next_url),
+                icon_name="upload",
+                priority=201,
+            )
 
 
 @hooks.register("register_page_listing_more_buttons")

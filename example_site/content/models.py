@@ -8,6 +8,8 @@ from wagtail.admin.panels import FieldPanel
 from wagtail.fields import RichTextField
 from wagtail.models import Page
 
+from wagtail_indexnow.panels import IndexNowPanel
+
 TEXT_FEATURES = ["h2", "h3", "bold", "italic", "link", "ol", "ul"]
 
 
@@ -17,6 +19,7 @@ class MuseumPage(Page):  # Wagtail has no types
     intro = models.TextField("introduction", blank=True)
 
     content_panels = [*Page.content_panels, FieldPanel("intro")]
+    promote_panels = [*Page.promote_panels, IndexNowPanel()]
 
     class Meta:
         abstract = True

@@ -1,6 +1,8 @@
 """In the page editor and explorer: the sentence, the page's own status, submitting, history."""
 
+import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -192,6 +194,17 @@ class TestBulkAction:
         assert "Tell search engines of these pages as they are now?" in page
         assert "have permission to submit this page" in page
         assert [intent.page_id for intent in Intent.objects.all()] == [news.pk]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_is_offered_in_the_editor(self, superuser: Client, story: Page) -> None:
+        edit = f"/admin/pages/{story.pk}/edit/"
+        editor = shown(superuser, report=edit)
+
+        [href] = re.findall(r'href="([^"]*indexnow_submit[^"]*)"', editor)
+        response = superuser.post(unescape(href))
+
+        assert response.url == edit
+        assert Intent.objects.filter(kind="manual", page_id=story.pk).count() == 1
 
     def test_is_offered_in_the_explorer(self, superuser: Client, news: Page, home: Page) -> None:
         assert self.PATH in shown(superuser, report=f"/admin/pages/{home.pk}/")

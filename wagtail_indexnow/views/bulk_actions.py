@@ -6,8 +6,10 @@ may edit, whatever ids a request names.
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 from django.core.exceptions import PermissionDenied
+from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -17,6 +19,7 @@ from wagtail.admin.views.pages.bulk_actions.page_bulk_action import PageBulkActi
 from .. import clock, history, intents, permissions, tracked_urls
 from ..constants import Kind
 from ..models import Intent, TrackedUrl
+from ..page_urls import page_model
 from .listing import with_pages
 
 MAX_ROWS = 1_000
@@ -158,6 +161,14 @@ class SubmitPages(PageBulkAction):
 
     def get_success_message(self, submitted: int, others: int) -> str:
         return _submitted(submitted)
+
+
+def submit_url(page: Any, next_url: str | None) -> str:
+    """Return where somebody confirms that a page is to be submitted."""
+    options = page_model()._meta
+    route = [options.app_label, options.model_name, SubmitPages.action_type]
+    query = urlencode({"id": page.pk, "next": next_url or ""})
+    return f"{reverse('wagtail_bulk_action', args=route)}?{query}"
 
 
 def submit(pages: Sequence[Any], user: Any) -> None:
