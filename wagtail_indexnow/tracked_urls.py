@@ -93,12 +93,17 @@ def mark(changes: Sequence[Marked], *, now: datetime) -> None:
             _save([row for row in rows if _apply(row, by_hash[row.url_hash], now)])
 
 
-def lock(pks: Collection[int]) -> QuerySet[TrackedUrl]:
+def in_turn(rows: QuerySet[TrackedUrl]) -> QuerySet[TrackedUrl]:
     """Lock rows when the result is read; the one way that ever waits for a lock on them.
 
     Always in the order of their primary keys, so that nobody waits in a ring.
     """
-    return TrackedUrl.objects.filter(pk__in=pks).order_by("pk").select_for_update()
+    return rows.order_by("pk").select_for_update()
+
+
+def lock(pks: Collection[int]) -> QuerySet[TrackedUrl]:
+    """Lock rows by their primary keys, see `in_turn`."""
+    return in_turn(TrackedUrl.objects.filter(pk__in=pks))
 
 
 def lock_still(rows: QuerySet[TrackedUrl], pks: Collection[int]) -> TrackedUrlQuerySet:
