@@ -194,8 +194,8 @@ def _add_history() -> None:
 def _add_schedule(pages: list[Page]) -> None:
     now = timezone.now()
     reasons = ["schedule_changed", "published_otherwise", "private", "schedule_changed"]
-    for number in range(24):
-        page, ago = pages[number % len(pages)], timedelta(hours=number * 29)
+    for number in range(50):
+        page, ago = pages[number % len(pages)], timedelta(hours=number * number * 7 % 690)
         _go_live(
             page,
             f"past-{number}",

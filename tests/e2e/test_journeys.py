@@ -28,8 +28,8 @@ def schedule(browser_page: Any, at: str) -> None:
     browser_page.get_by_role("button", name="Toggle status").click()
     browser_page.get_by_role("button", name="Set schedule").click()
     browser_page.locator("#id_go_live_at").fill(at)
-    browser_page.keyboard.press("Tab")  # closes the calendar
-    browser_page.get_by_role("button", name="Save schedule").click()
+    # By keyboard: the calendar may still lie over the button.
+    browser_page.get_by_role("button", name="Save schedule").press("Enter")
     browser_page.wait_for_load_state("networkidle")
 
 
