@@ -60,17 +60,17 @@ class Stage:
         self._processes.append(process)
         return process
 
-    def start_worker(self, *, threads: int = 2) -> Process:
+    def start_worker(self, *, threads: int = 2, queue: str = "default") -> Process:
         return self.start(
             "worker",
             *MANAGE,
             *("rundramatiq", "--processes", "1", "--threads", str(threads)),
-            *("--worker-shutdown-timeout", "10000"),
+            *("--worker-shutdown-timeout", "10000", "--queues", queue),
         )
 
-    def worker(self, *, threads: int = 2) -> Process:
+    def worker(self, *, threads: int = 2, queue: str = "default") -> Process:
         """Start a worker and wait until it works."""
-        process = self.start_worker(threads=threads)
+        process = self.start_worker(threads=threads, queue=queue)
         eventually(lambda: "ready for action" in process.output(), timeout_s=40)
         return process
 
