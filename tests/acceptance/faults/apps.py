@@ -8,6 +8,7 @@ but whatever follows its publish fails.
 import os
 import time
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ class FaultsConfig(AppConfig):
         # Connected ahead of ours, which then hears nothing.
         page_published.connect(die_after, dispatch_uid="faults.die_after")
         shorten_waits(float(os.environ["PROCESS_LEASE_S"]))
+        limit_posts(os.environ.get("PROCESS_URLS_PER_POST"))
+        put_clock_ahead(float(os.environ.get("PROCESS_CLOCK_AHEAD_S", "0")))
 
 
 def shorten_waits(seconds: float) -> None:
@@ -42,6 +45,25 @@ def shorten_waits(seconds: float) -> None:
     models.LEASE_MIN = relay.CHANNEL_LEASE = lease
     # More than the longest exchange: `TIMEOUT` is shorter here too.
     setattr(deliveries, "lease", lambda: 2 * lease)  # noqa: B010
+    deliveries.RETRY_DELAYS = (lease / 4,)
+    deliveries.RETRY_DELAY_MAX = lease / 2
+
+
+def limit_posts(urls: str | None) -> None:
+    """Let a test see many POSTs without millions of URLs."""
+    from wagtail_indexnow import deliveries
+
+    if urls is not None:
+        claim = partial(deliveries.claim, limit=int(urls))
+        setattr(deliveries, "claim", claim)  # noqa: B010
+
+
+def put_clock_ahead(seconds: float) -> None:
+    """Let this process be wrong about the time, as a machine without time service is."""
+    if seconds:
+        import time_machine
+
+        time_machine.travel(timedelta(seconds=seconds), tick=True).start()
 
 
 def die_before(sender: type, instance: Any, **kwargs: Any) -> None:

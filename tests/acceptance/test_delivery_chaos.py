@@ -1,0 +1,130 @@
+"""Everything fails at random, and in the end every URL is told once.
+
+The one double that is allowed: the engine took a POST and we never learnt it. Either a worker
+was killed between answer and commit, or the answer itself was lost on the way.
+"""
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from example_site.engine import Answer
+from tests.processes import Process, eventually, throughout
+from wagtail_indexnow import clock, tracked_urls
+from wagtail_indexnow.constants import Change, Reason, UrlState
+from wagtail_indexnow.models import Delivery, TrackedUrl
+from wagtail_indexnow.tracked_urls import Marked
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.environ.get("DATABASE") != "postgres", reason="needs PostgreSQL"),
+    pytest.mark.timeout(300),  # 60 s, on a machine that has nothing else to do
+]
+
+SEED = 20_261_201
+URLS = 5_000
+WAVES = 5  # one kill each
+HOSTS = ("a.example.com", "b.example.com", "c.example.com")
+TIMEOUT_S = 1
+TOO_LATE_S = 1.5
+
+
+def test_every_url_is_told_once_whatever_fails(stage: Any) -> None:
+    chance = random.Random(SEED)
+    stage.indexnow["TIMEOUT"] = TIMEOUT_S
+    stage.environment |= {"PROCESS_URLS_PER_POST": "50"}
+    answers = list(script(chance, 1_000))
+    stage.engine.answer(*answers)
+
+    kills = run_and_kill(stage, chance)
+
+    eventually(stage.is_at_rest, timeout_s=120)
+    told = Counter(stage.engine.urls())
+    assert set(told) == set(all_urls())
+    assert TrackedUrl.objects.filter(state=UrlState.DELIVERED).count() == URLS
+    assert not Delivery.objects.filter(outcome="").exists()
+    # What we know as told was told then and never again.
+    assert Counter(urls_of(outcome=UrlState.DELIVERED)) == Counter(all_urls())
+    # Whatever came twice was in a POST whose answer we never had.
+    killed = list(Delivery.objects.filter(**LOST_BY_KILL))
+    unanswered = Counter(urls_of(outcome=Reason.NO_ANSWER))
+    doubles = {url: count - 1 for url, count in told.items() if count > 1}
+    assert all(count <= unanswered[url] for url, count in doubles.items())
+    # A worker has one thread here: a kill costs one POST at most.
+    assert len(killed) <= kills
+    lost_on_the_way = Counter(urls_of(outcome=Reason.NO_ANSWER, exclude=LOST_BY_KILL))
+    by_kill = {url for url, count in doubles.items() if count > lost_on_the_way[url]}
+    assert by_kill <= {url for delivery in killed for url in delivery.urls}
+
+    outcomes = Counter(Delivery.objects.values_list("outcome", flat=True))
+    assert {Reason.RATE_LIMITED, Reason.SERVER_ERROR, Reason.NO_ANSWER} <= set(outcomes)
+    print(  # noqa: T201 - for whoever runs it with -rP
+        f"{len(stage.engine.requests)} POSTs {dict(outcomes)}, {kills} kills;"
+        f" POSTs lost by them: {len(killed)}; URLs told twice by them: {len(by_kill)},"
+        f" by lost answers: {len(doubles.keys() - by_kill)}"
+    )
+
+
+LOST_BY_KILL = {"outcome": Reason.NO_ANSWER, "error_code__startswith": "lost"}
+
+
+def script(chance: random.Random, count: int) -> Iterator[Answer]:
+    """Yield answers of every kind. A moment's delay lets kills fall into the exchange."""
+    kinds: list[tuple[int, dict[str, Any]]] = [
+        (45, {"status": 200}),
+        (12, {"status": 202}),
+        (4, {"status": 429, "headers": {"Retry-After": "1"}}),
+        (12, {"status": 503}),
+        (4, {"status": 503, "delay_s": TOO_LATE_S}),
+        (4, {"status": 200, "delay_s": TOO_LATE_S}),  # taken, though we cannot know
+        (10, {"drop": True}),
+        (9, {"drop": True, "apply": True}),  # likewise
+    ]
+    weights = [weight for weight, _fields in kinds]
+    for _weight, fields in chance.choices(kinds, weights, k=count):
+        yield Answer(**{"delay_s": chance.uniform(0, 0.3), **fields})
+
+
+def run_and_kill(stage: Any, chance: random.Random) -> int:
+    """Mark URLs in waves, and kill one of two workers in the middle of each; return how often."""
+    workers = [stage.start_worker(threads=1), stage.start_worker(threads=1)]
+    for wave in range(WAVES):
+        eventually(lambda: all(map(is_ready, workers)), timeout_s=60)
+        tracked_urls.mark(marks(wave), now=clock.now())
+        throughout(chance.uniform(0.5, 3), stage.is_at_rest, every_s=0.1)
+        victim = chance.randrange(len(workers))
+        workers[victim].kill()
+        workers[victim] = stage.start_worker(threads=1)
+    return WAVES
+
+
+def is_ready(worker: Process) -> bool:
+    return "ready for action" in worker.output()
+
+
+def all_urls() -> list[str]:
+    return [marked.url for wave in range(WAVES) for marked in marks(wave)]
+
+
+def marks(wave: int) -> list[Marked]:
+    numbers = range(wave, URLS, WAVES)
+    # As removed: there are no pages behind these URLs, and a re-check would withdraw the rest.
+    return [
+        Marked(url=f"https://{host}/{number}/", host=host, change=Change.REMOVED, page_id=None)
+        for number in numbers
+        for host in [HOSTS[number % len(HOSTS)]]
+    ]
+
+
+def urls_of(*, exclude: dict[str, Any] | None = None, **conditions: Any) -> Iterator[str]:
+    """Yield the URLs of deliveries, once for each delivery that they were in."""
+    deliveries = Delivery.objects.filter(**conditions)
+    if exclude:
+        deliveries = deliveries.exclude(**exclude)
+    for urls in deliveries.values_list("urls", flat=True):
+        yield from urls
