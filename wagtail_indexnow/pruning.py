@@ -4,7 +4,8 @@ from typing import Any
 
 from . import clock, tracked_urls
 from .conf import conf
-from .models import Delivery, Intent
+from .models import Delivery, Intent, TrackedUrl
+from .transactions import writing
 
 BATCH = 1_000
 BATCHES = 5  # at a time: the relay's thread has more urgent things to do
@@ -21,17 +22,20 @@ def prune() -> bool:
     before = clock.now() - conf.retention
     return any(
         [
-            _delete(Intent.objects.filter(finished_at__lt=before)),
-            _delete(Delivery.objects.filter(started_at__lt=before)),
+            _delete(Intent.objects.filter(finished_at__lt=before), named_by="intent"),
+            _delete(Delivery.objects.filter(started_at__lt=before), named_by="delivery"),
         ]
     )
 
 
-def _delete(rows: Any) -> bool:
+def _delete(rows: Any, *, named_by: str) -> bool:
     for _batch in range(BATCHES):
         ids = list(rows.values_list("pk", flat=True)[:BATCH])
         if ids:
-            rows.model.objects.filter(pk__in=ids).delete()
+            with writing():
+                # Their URLs stay and forget them: locked in turn, as whoever marks them does.
+                tracked_urls.lock_all(TrackedUrl.objects.filter(**{f"{named_by}__in": ids}))
+                rows.model.objects.filter(pk__in=ids).delete()
         if len(ids) < BATCH:
             return False
     return True

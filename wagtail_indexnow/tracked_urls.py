@@ -106,12 +106,15 @@ def lock(pks: Collection[int]) -> QuerySet[TrackedUrl]:
     return in_turn(TrackedUrl.objects.filter(pk__in=pks))
 
 
+def lock_all(rows: QuerySet[TrackedUrl]) -> None:
+    """Lock rows of any endpoints now, before a statement that would do so in its own order."""
+    channels.one_at_a_time(rows.values_list("endpoint", flat=True).order_by().distinct())
+    list(in_turn(rows).values_list("pk", flat=True))
+
+
 def lock_still(rows: QuerySet[TrackedUrl], pks: Collection[int]) -> TrackedUrlQuerySet:
     """Lock rows, and select those that are still among `rows` once they are ours."""
-    channels.one_at_a_time(
-        TrackedUrl.objects.filter(pk__in=pks).values_list("endpoint", flat=True).distinct()
-    )
-    list(lock(pks).values_list("pk", flat=True))
+    lock_all(TrackedUrl.objects.filter(pk__in=pks))
     still = list(rows.filter(pk__in=pks).values_list("pk", flat=True))
     return TrackedUrl.objects.filter(pk__in=still)
 

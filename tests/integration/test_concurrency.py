@@ -11,7 +11,7 @@ import pytest
 import time_machine
 from django.db import connection, connections, transaction
 
-from wagtail_indexnow import channels, clock, deliveries, keys, tracked_urls
+from wagtail_indexnow import channels, clock, deliveries, keys, pruning, tracked_urls
 from wagtail_indexnow.constants import Change, Reason, UrlState
 from wagtail_indexnow.models import Channel, Delivery, HostKey, TrackedUrl
 from wagtail_indexnow.responses import Answer, Verdict
@@ -130,6 +130,38 @@ def test_marking_in_any_order_while_settling_never_deadlocks() -> None:
     at_once(work)
 
     assert TrackedUrl.objects.filter(lease_until=None).count() == 300
+
+
+def test_marking_while_history_is_pruned_never_deadlocks(settings: Any) -> None:
+    settings.WAGTAIL_INDEXNOW = {**settings.WAGTAIL_INDEXNOW, "RETENTION_DAYS": 1}
+    now = clock.now()
+    tracked_urls.mark(marks(400), now=now)
+    for pk in TrackedUrl.objects.order_by("-pk").values_list("pk", flat=True):
+        # Written last to first: that is the order in which a plain UPDATE would find them.
+        TrackedUrl.objects.filter(pk=pk).update(attempts=1)
+
+    def work(number: int) -> None:
+        for _ in range(5):
+            if number % 2:
+                tracked_urls.mark(marks(400, Change.UPDATED), now=now)
+            else:
+                make_old_history(now - timedelta(days=2))
+                pruning.prune()
+
+    at_once(work)
+
+    assert not Delivery.objects.exists()
+
+
+def make_old_history(then: datetime) -> None:
+    """Make a delivery that all URLs name."""
+    delivery = Delivery.objects.create(endpoint="indexnow", host=HOST, started_at=then, urls=[])
+    with transaction.atomic():
+        tracked_urls.lock_still(TrackedUrl.objects.all(), pks()).update(delivery=delivery)
+
+
+def pks() -> list[int]:
+    return list(TrackedUrl.objects.values_list("pk", flat=True))
 
 
 def test_new_urls_marked_by_two_workers_in_any_order_are_one_row_each() -> None:
