@@ -19,8 +19,9 @@ from . import channels, client, clock, hosts
 from .conf import conf
 from .constants import KeyFile, Reason
 from .exceptions import ConfigurationError
+from .excerpts import mask
 from .models import Channel, HostKey
-from .responses import Answer, mask
+from .responses import Answer
 
 __all__ = [
     "INSTANCE_HEADER",

@@ -7,7 +7,6 @@ a rejection that names the key.
 
 import json
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -17,7 +16,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from .constants import EXCERPT_LENGTH, Reason, UrlState
+from .constants import Reason, UrlState
+from .excerpts import excerpt_of
 
 HOLD_MAX = timedelta(hours=24)
 JITTER = 0.1  # a tenth on top, so that workers of many sites do not come back together
@@ -181,27 +181,6 @@ def retry_after(answer: Answer, now: datetime) -> timedelta | None:
     else:
         delay = _until(value, now)
     return min(delay, HOLD_MAX) if delay > timedelta(0) else None
-
-
-def mask(key: str) -> str:
-    """Return a key's beginning, enough to tell keys apart, for logs and lists."""
-    return f"{key[:4]}…" if key else ""
-
-
-def excerpt_of(body: bytes, key: str = "") -> str:
-    """Return the start of a body as text: at most 2 KB, no control characters, key masked."""
-    text = body.decode("utf-8", errors="replace")
-    if key:
-        text = text.replace(key, mask(key))
-    text = "".join(_harmless(character) for character in text).strip()
-    return text.encode()[:EXCERPT_LENGTH].decode(errors="ignore")
-
-
-def _harmless(character: str) -> str:
-    if character in "\r\n\t":
-        return " "
-    # Cc and Cf: control and formatting, such as NUL or a right-to-left override.
-    return "" if unicodedata.category(character) in {"Cc", "Cf"} else character
 
 
 def _judge(case: _Case) -> Verdict:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wagtail_indexnow.constants import EXCERPT_LENGTH, Reason, UrlState
+from wagtail_indexnow.excerpts import excerpt_of, mask
 from wagtail_indexnow.responses import (
     HOLD_MAX,
     HOLD_STEPS,
@@ -17,10 +18,8 @@ from wagtail_indexnow.responses import (
     HoldScope,
     Standing,
     Verdict,
-    excerpt_of,
     hold_for,
     judge,
-    mask,
     needs_key_check,
     retry_after,
 )
