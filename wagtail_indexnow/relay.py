@@ -86,13 +86,22 @@ def next_due() -> datetime | None:
 
 
 def keep_house() -> None:
-    """Reconcile, give up and prune, as far as it is this process's turn."""
+    """Reconcile, give up and prune, as far as it is this process's turn.
+
+    :raises Exception: the first fault, after the rest was done: all had their turn taken.
+    """
     if not conf.enabled:
         return
+    faults = []
     for name in heartbeats.take_turns({name: every for name, (every, _) in _HOUSEWORK.items()}):
         _every, work = _HOUSEWORK[name]
-        if work():
-            heartbeats.give_turn_back(name)
+        try:
+            if work():
+                heartbeats.give_turn_back(name)
+        except Exception as fault:
+            faults.append(fault)
+    if faults:
+        raise faults[0]
 
 
 def _intents_due() -> Iterator[datetime | None]:

@@ -4,12 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from example_site.engine import Answer
 from tests.factories import make_page, publish
 from tests.schedules import add_history, add_schedules
-from wagtail_indexnow import pruning
+from wagtail_indexnow import pruning, tracked_urls
 from wagtail_indexnow.models import Delivery, Intent, TrackedUrl
 from wagtail_indexnow.relay import keep_house
 
@@ -93,3 +94,19 @@ def test_urls_that_waited_too_long_are_given_up_within_a_minute(
 
     given_up = TrackedUrl.objects.get()
     assert (given_up.state, given_up.reason) == ("failed", "expired")
+
+
+def test_fault_of_one_piece_of_housework_does_not_cost_another_its_turn(
+    indexnow: Any, clock_at: Any, transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_history(1)
+    later(indexnow, days=91)
+
+    def fail(now: Any) -> int:
+        raise OperationalError("deadlock detected")
+
+    monkeypatch.setattr(tracked_urls, "give_up", fail)
+    with pytest.raises(OperationalError, match="deadlock"):
+        keep_house()
+
+    assert not Intent.objects.exists()
