@@ -21,7 +21,7 @@ demo-check: $(VENV)/.installed-demo ## schedule a page in it without a person, a
 	$(BIN)/python -m example_site.demo --check
 
 test: $(VENV)/.installed-test ## run the whole suite; ARGS="-k name" goes to pytest
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
 
 test-slow: $(VENV)/.installed-test ## run the tests that take their time: faults of workers, brokers, databases
 	$(BIN)/python -m pytest -m slow $(ARGS)

@@ -1,5 +1,6 @@
 """The seven points of a scheduled job, on a real Redis where the queue matters."""
 
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -32,7 +33,7 @@ def news(site: Any, clock_at: Any) -> Any:
 @pytest.fixture
 def broker(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisBroker]:
     """The actors on a real Redis, in a namespace of the test's own."""
-    broker = RedisBroker(url=redis_url, namespace="wagtail-indexnow-test", middleware=[])
+    broker = RedisBroker(url=redis_url, namespace=f"wagtail-indexnow-{os.getpid()}", middleware=[])
     for actor in (tasks.announce, tasks.deliver):
         monkeypatch.setattr(actor, "broker", broker)
         broker.declare_actor(actor)
