@@ -129,6 +129,8 @@ def _run(talk: Coroutine[Any, Any, Answer]) -> Answer:
     try:
         return loop.run_until_complete(talk)
     finally:
+        # A body that was not read to its end leaves a generator behind, as Python 3.13 remarks.
+        loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
 

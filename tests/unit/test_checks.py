@@ -57,7 +57,7 @@ def broker() -> Iterator[dramatiq.Broker]:
 
 
 def look(databases: Any = None) -> list[CheckMessage]:
-    messages = run_checks(tags=[APP_LABEL], databases=databases)
+    messages = run_checks(tags=[APP_LABEL], databases=databases or [])
     assert all(message.hint for message in messages)
     return messages
 
