@@ -216,6 +216,7 @@ class TrackedUrl(models.Model):
             models.Index(fields=["endpoint", "host", "not_before"], name="indexnow_url_ready"),
             models.Index(fields=["state", "changed_at"], name="indexnow_url_state"),
             models.Index(fields=["changed_at", "id"], name="indexnow_url_changed"),
+            models.Index(fields=["change", "changed_at"], name="indexnow_url_change"),
         ]
 
     def __str__(self) -> str:

@@ -240,6 +240,14 @@ class TestManyRows:
         assert "There are more than 5 matches" in page
         assert len(rows(superuser)) == 5
 
+    def test_counting_stops_earlier_in_a_search(
+        self, superuser: Client, many: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(CappedPaginator, "cap_of_search", 3)
+        many(7)
+
+        assert "There are more than 3 matches" in shown(superuser, "?q=/page-")
+
     def test_pages_are_turned(self, superuser: Client, many: Any) -> None:
         many(60)
 

@@ -25,6 +25,7 @@ class CappedPaginator(WagtailPaginator):  # Wagtail has no types
     """
 
     cap = 10_000
+    cap_of_search = 1_000  # a text that many rows have is found in no index
 
     @cached_property
     def _keys(self) -> list[int]:
@@ -105,6 +106,12 @@ class IndexNowReport(ReportView):
     header_icon = "indexnow"
     #: Bulk actions are offered to those who may change rows.
     is_actionable: ClassVar[bool] = False
+
+    def get_paginator(self, *args: Any, **kwargs: Any) -> Any:
+        paginator = super().get_paginator(*args, **kwargs)
+        if self.is_searching:
+            paginator.cap = paginator.cap_of_search
+        return paginator
 
     def get_base_queryset(self) -> Any:
         return permissions.limit_to_pages_of(self.request.user, super().get_base_queryset())
