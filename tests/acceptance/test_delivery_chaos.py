@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.process,
     pytest.mark.slow,
     pytest.mark.skipif(os.environ.get("DATABASE") != "postgres", reason="needs PostgreSQL"),
-    pytest.mark.timeout(300),  # 60 s, on a machine that has nothing else to do
+    pytest.mark.timeout(300),  # 90 s on a busy machine with two cores
 ]
 
 SEED = 20_261_201
@@ -87,7 +87,7 @@ def script(chance: random.Random, count: int) -> Iterator[Answer]:
     ]
     weights = [weight for weight, _fields in kinds]
     for _weight, fields in chance.choices(kinds, weights, k=count):
-        yield Answer(**{"delay_s": chance.uniform(0, 0.3), **fields})
+        yield Answer(**{"delay_s": chance.uniform(0, 0.5), **fields})
 
 
 def run_and_kill(stage: Any, chance: random.Random) -> int:
