@@ -288,15 +288,17 @@ def _holds(now: datetime) -> Iterator[Finding]:
     held = Channel.objects.filter(endpoint__in=conf.endpoints).exclude(hold_reason="")
     for channel in held.order_by("endpoint", "host"):
         is_over = channel.not_before is None or channel.not_before <= now
+        fix = advice.for_reason(channel.hold_reason, host=channel.host)
         yield Finding(
             name="hold",
             subject=str(channel),
-            ok=None if is_over else False,
+            # No trouble where there is nothing to do but wait: a monitor must not call anybody.
+            ok=None if is_over or advice.is_patience(fix) else False,
             message=str(channel.get_hold_reason_display())
             if channel.not_before is None or is_over
             else _("%(reason)s Held until %(time)s.")
             % {"reason": channel.get_hold_reason_display(), "time": moment(channel.not_before)},
-            fix=advice.for_reason(channel.hold_reason, host=channel.host),
+            fix=fix,
         )
 
 
@@ -338,17 +340,19 @@ def _last_answer(channel: Channel, delivery: Delivery | None) -> Finding:
     if delivery is None:
         return Finding(name="last_answer", subject=subject, ok=None, message=_("Nothing sent yet."))
     told = delivery.outcome == UrlState.DELIVERED
+    fix = "" if told else advice.for_reason(delivery.outcome, host=channel.host)
+    passes_by_itself = delivery.outcome == Reason.DRY_RUN or advice.is_patience(fix)
     return Finding(
         name="last_answer",
         subject=subject,
-        ok=True if told else None if delivery.outcome == Reason.DRY_RUN else False,
+        ok=True if told else None if passes_by_itself else False,
         message=_("%(outcome)s Answer %(status)s on %(time)s.")
         % {
             "outcome": outcome_label(delivery.outcome),
             "status": delivery.status or "–",
             "time": moment(delivery.started_at),
         },
-        fix="" if told else advice.for_reason(delivery.outcome, host=channel.host),
+        fix=fix,
     )
 
 
