@@ -341,7 +341,7 @@ def _last_answer(channel: Channel, delivery: Delivery | None) -> Finding:
         return Finding(name="last_answer", subject=subject, ok=None, message=_("Nothing sent yet."))
     told = delivery.outcome == UrlState.DELIVERED
     fix = "" if told else advice.for_reason(delivery.outcome, host=channel.host)
-    passes_by_itself = delivery.outcome == Reason.DRY_RUN or advice.is_patience(fix)
+    passes_by_itself = delivery.outcome in (Reason.DRY_RUN, Reason.RATE_LIMITED)
     return Finding(
         name="last_answer",
         subject=subject,
