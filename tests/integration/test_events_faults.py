@@ -107,6 +107,26 @@ def test_broken_page_within_a_moved_section_is_tried_alone(
     assert not Intent.objects.planned().filter(page_id=broken.pk).exists()
 
 
+def test_broken_own_url_type_within_a_moved_section_keeps_its_former_url(
+    indexnow: Any, site: Any, news: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = publish(make_page(site.root_page, "section"))
+    publish(make_page(section, "listed", model=ListedUrlsPage, listed=[f"{ROOT}listed/"]))
+    indexnow.settled()
+    indexnow.travel_to(timezone.now() + timedelta(hours=1))
+    Page.objects.get(pk=section.pk).move(Page.objects.get(pk=news.pk), pos="last-child")
+
+    def broken(self: Any) -> list[str]:
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ListedUrlsPage, "get_indexnow_urls", broken)
+        told = indexnow.settled(minutes=1)
+    assert told == [f"{ROOT}news/section/", f"{ROOT}section/"]
+    assert TrackedUrl.objects.get(url=f"{ROOT}listed/").change == "added"
+    assert indexnow.settled(minutes=60) == []
+
+
 def test_broken_page_that_is_deleted_tells_its_known_url(
     indexnow: Any, site: Any, clock_at: Any
 ) -> None:

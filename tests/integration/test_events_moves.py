@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 from django.utils import timezone
-from wagtail.models import Page
+from wagtail.models import Page, Site
 
 from tests.factories import make_page, make_site, publish
 from tests.testapp.models import ListedUrlsPage, OwnUrlPage
@@ -281,8 +281,6 @@ def test_new_page_in_a_section_that_then_moved_is_told_at_its_address(
 
 
 def test_nested_site_root_keeps_its_own_address(indexnow: Any, section: Any) -> None:
-    from wagtail.models import Site
-
     Site.objects.create(hostname="one.example.com", port=443, root_page=named("one"))
     publish(named("one"))
     publish(named("deep"))
@@ -293,6 +291,37 @@ def test_nested_site_root_keeps_its_own_address(indexnow: Any, section: Any) -> 
     moved = [f"{ROOT}{top}/{page}" for top in ("section", "shelf/section") for page in ("", "two/")]
     assert indexnow.settled() == sorted(moved)
     assert changes()["https://one.example.com/en/deep/"] != "removed"
+
+
+def test_nested_site_root_keeps_its_address_though_its_section_leaves_every_site(
+    indexnow: Any, section: Any
+) -> None:
+    Site.objects.create(hostname="one.example.com", port=443, root_page=named("one"))
+    TrackedUrl.objects.all().delete()
+    Intent.objects.all().delete()
+    section.move(Page.get_first_root_node(), pos="last-child")
+
+    assert indexnow.settled() == [f"{ROOT}section/", f"{ROOT}section/two/"]
+
+
+def test_hidden_after_its_section_moved_keeps_what_was_never_public_secret(
+    indexnow: Any, editor: Any, section: Any
+) -> None:
+    """Below a private page nothing was public under the section's former address either."""
+    TrackedUrl.objects.all().delete()
+    Intent.objects.all().delete()
+    editor.restrict(named("one"))
+    indexnow.settled()
+    later = timezone.now() + timedelta(hours=1)
+    indexnow.travel_to(later)
+    TrackedUrl.objects.all().delete()
+    section.move(named("shelf"), pos="last-child")
+    named("deep").delete()
+
+    told = indexnow.settled()
+    assert told == sorted(
+        f"{ROOT}{top}/{page}" for top in ("section", "shelf/section") for page in ("", "two/")
+    )
 
 
 def test_own_url_types_below_a_moved_top_are_told_only_if_they_changed(
