@@ -155,8 +155,8 @@ def test_marking_while_history_is_pruned_never_deadlocks(settings: Any) -> None:
 
 def make_old_history(then: datetime) -> None:
     """Make a delivery that all URLs name."""
-    delivery = Delivery.objects.create(endpoint="indexnow", host=HOST, started_at=then, urls=[])
-    with transaction.atomic():
+    with transaction.atomic():  # as a claim does: nobody may prune it before
+        delivery = Delivery.objects.create(endpoint="indexnow", host=HOST, started_at=then, urls=[])
         tracked_urls.lock_still(TrackedUrl.objects.all(), pks()).update(delivery=delivery)
 
 
