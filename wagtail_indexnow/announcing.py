@@ -14,7 +14,13 @@ from . import clock, intents, tracked_urls
 from .conf import conf
 from .constants import CONTENT_KINDS, IntentState, Kind
 from .guards import GO, PageFacts, Planned, Verdict, decide, decide_page
-from .looks import DATABASE_FAULTS, Converged, Look, translation_marks
+from .looks import (
+    DATABASE_FAULTS,
+    Converged,
+    Look,
+    look_again_if_outdated,
+    translation_marks,
+)
 from .models import Intent
 from .page_urls import Routing, routing
 from .payloads import IntentRef
@@ -48,7 +54,7 @@ def announce(refs: Collection[IntentRef]) -> None:
         _leave_early(keys, now)
     singles = [intent for intent in found if not intent.subtree]
     if singles:
-        _announce_pages(singles)
+        look_again_if_outdated(lambda: _announce_pages(singles), otherwise=None)
     for intent in found:
         if intent.subtree:
             announce_subtree(intent)

@@ -103,6 +103,9 @@ class Reason(TextChoices):
 #: Verdicts that say nothing about the page: its tracked URLs stay as they are.
 SILENT_REASONS = frozenset({Reason.DISABLED, Reason.FOREIGN_HOST})
 
+#: After these a POST may have arrived all the same: the engine may know of its URLs.
+UNKNOWN_FATES = frozenset({Reason.NO_ANSWER, Reason.SERVER_ERROR})
+
 PAYLOAD_VERSION = 1
 LIST_SIZE = 100  # intents in one message
 PARKED_MESSAGES = 500  # delayed messages in the broker at a time

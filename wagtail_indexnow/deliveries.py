@@ -18,6 +18,7 @@ from .constants import (
     MAX_URLS_PER_POST,
     RETRY_DELAY_MAX,
     RETRY_DELAYS,
+    UNKNOWN_FATES,
     Change,
     Reason,
     UrlState,
@@ -183,12 +184,14 @@ def settle(delivery: Delivery, verdict: Verdict) -> None:
 
 def _choose(ready: QuerySet[TrackedUrl], limit: int) -> tuple[list[ClaimedUrl], bool]:
     """Return the rows to claim, locked if the database can, and whether they are a half."""
-    too_large = ready.filter(reason=Reason.TOO_LARGE)
+    # One that was taken out of its POST since then goes like any other.
+    is_half = Q(reason=Reason.TOO_LARGE, delivery__isnull=False)
+    too_large = ready.filter(is_half)
     first = too_large.order_by("changed_at", "pk").select_related("delivery").first()
     if first is not None and first.delivery is not None:
         half = (len(first.delivery.urls) + 1) // 2
         return _oldest(too_large.filter(delivery=first.delivery), min(half, limit)), True
-    return _oldest(ready.exclude(reason=Reason.TOO_LARGE), limit), False
+    return _oldest(ready.exclude(is_half), limit), False
 
 
 def _oldest(ready: QuerySet[TrackedUrl], limit: int) -> list[ClaimedUrl]:
@@ -217,7 +220,9 @@ def _is_public(row: ClaimedUrl) -> bool:
 
 def _put_back(delivery: Delivery, pks: Collection[int], now: datetime) -> None:
     rows = tracked_urls.lock_still(delivery.tracked_urls.all(), pks)
-    untold = rows.filter(change=Change.ADDED, sent_at=None, claimed_version=F("version"))
+    untold = rows.filter(change=Change.ADDED, sent_at=None, claimed_version=F("version")).exclude(
+        reason__in=UNKNOWN_FATES
+    )
     untold.update(
         change=Change.REMOVED,
         state=UrlState.SKIPPED,

@@ -20,5 +20,9 @@ class PayloadError(IndexNowError):
     """A message in the queue is not one of ours, or of a version that we do not know."""
 
 
+class OutdatedError(IndexNowError):
+    """Somebody else told of a page's URLs after this worker looked at them: look again."""
+
+
 class TransportError(IndexNowError):
     """No answer came: the name did not resolve, TLS failed, or time ran out."""

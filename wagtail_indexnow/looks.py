@@ -4,10 +4,10 @@ Everything that a batch needs is read once, by `Batch` and `known`; the rest is 
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import DatabaseError, InterfaceError
 
@@ -15,6 +15,7 @@ from . import tracked_urls
 from .conf import conf
 from .constants import SILENT_REASONS, Change, Reason
 from .converging import Content, converge
+from .exceptions import OutdatedError
 from .guards import GO, PageFacts, Policy, decide_page
 from .hosts import host_of, is_served
 from .page_facts import Batch
@@ -22,9 +23,26 @@ from .page_urls import PageUrls, Routing, page_model
 from .tracked_urls import Marked
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 #: Faults of the database say nothing about a page: they end the batch, which comes back whole.
 DATABASE_FAULTS = (DatabaseError, InterfaceError)
+
+
+LOOKS = 3
+
+
+def look_again_if_outdated(look: Callable[[], T], *, otherwise: T) -> T:
+    """Look anew as long as somebody else told of the same pages meanwhile, three times at most.
+
+    :param otherwise: what to return then; the rows are left to the next hand-over.
+    """
+    for _look in range(LOOKS):
+        try:
+            return look()
+        except OutdatedError:
+            logger.info("state=looking_again")
+    return otherwise
 
 
 @dataclass(frozen=True)
@@ -48,6 +66,8 @@ class Look:
     """The facts and URLs of some pages, at one moment, inside `routing()`."""
 
     def __init__(self, page_ids: Collection[int], router: Routing) -> None:
+        # Before the pages: what is marked after this is newer than what we are going to see.
+        self._versions = tracked_urls.versions(page_ids)
         self.batch = Batch(page_ids)
         self.policy = Policy(enabled=conf.enabled, aliases=conf.aliases)
         self.router = router
@@ -123,6 +143,7 @@ class Look:
                 page_id=page_id,
                 intent_id=intent_id,
                 published_at=None if page is None else page.last_published_at,
+                seen=self._versions.get((page_id, url), {}),
             )
             for url, change in changes.items()
         ]

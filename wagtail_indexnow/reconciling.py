@@ -15,13 +15,15 @@ from wagtail.models import Revision
 
 from . import clock, intents
 from .conf import conf
-from .constants import CONTENT_KINDS, IntentState, Kind, Reason
-from .models import Intent, TrackedUrl
+from .constants import CONTENT_KINDS, WAIT_DELAY_MAX, IntentState, Kind, Reason
+from .hosts import is_served
+from .models import Channel, Intent, TrackedUrl
 from .page_urls import page_model
 
 logger = logging.getLogger(__name__)
 
 LOOK_BACK = timedelta(hours=48)
+SOON = WAIT_DELAY_MAX  # until then an open intent will look at its page itself
 SLICE = 500  # rows planned at a time: about a second
 BATCH = 500  # revisions looked at with one query
 
@@ -103,7 +105,7 @@ def _seen() -> QuerySet[Intent]:
     """Select the intents that know of a page's last publish, whatever they made of it."""
     published_at = OuterRef("last_published_at")
     return Intent.objects.filter(page_id=OuterRef("pk")).filter(
-        Q(created_at__gte=published_at)
+        (Q(created_at__gte=published_at) & ~Q(kind=Kind.GO_LIVE, run_at__gt=clock.now()))
         | Q(published_at__gte=published_at)
         | Q(kind__in=CONTENT_KINDS, finished_at__gte=published_at)
         | Q(state=IntentState.PLANNED, run_at__lte=clock.now())
@@ -114,10 +116,14 @@ def _seen() -> QuerySet[Intent]:
 
 def _plan_missing_removals() -> int:
     live = page_model().objects.live().filter(pk=OuterRef("page_id"))
-    planned = Intent.objects.planned().filter(page_id=OuterRef("page_id"))
+    # A go-live far ahead says nothing of a page that is gone now.
+    planned = Intent.objects.due(clock.now() + SOON).filter(page_id=OuterRef("page_id"))
+    tracked = TrackedUrl.objects.public().filter(endpoint__in=conf.endpoints)
+    # Of hosts that are not served here nothing may be said, ever again.
+    named = set(Channel.objects.exclude(host="").values_list("host", flat=True))
     gone = (
-        TrackedUrl.objects.public()
-        .filter(~Exists(live), ~Exists(planned), endpoint__in=conf.endpoints)
+        tracked.filter(host__in=[host for host in named if is_served(host)])
+        .filter(~Exists(live), ~Exists(planned))
         .exclude(page_id=None)
         .order_by("page_id")
         .values_list("page_id", flat=True)

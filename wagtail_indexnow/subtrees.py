@@ -1,4 +1,4 @@
-"""A moved, hidden or shown section: the same look as at one page, in chunks by tree path.
+"""A moved, hidden or shown section: the same look as at one page, in chunks of its pages.
 
 Each chunk is one transaction that writes its URLs and how far it came, so that a worker that
 dies loses one chunk's work and repeats none.
@@ -14,9 +14,16 @@ from wagtail.models import get_page_models
 from . import clock, intents, tracked_urls
 from .conf import conf
 from .constants import CHUNK_SIZE, Change, IntentState, Kind, Reason
+from .exceptions import OutdatedError
 from .guards import GO, decide_page, retry_delay
 from .hosts import host_of, is_served
-from .looks import DATABASE_FAULTS, Converged, Look, translation_marks
+from .looks import (
+    DATABASE_FAULTS,
+    Converged,
+    Look,
+    look_again_if_outdated,
+    translation_marks,
+)
 from .models import Intent
 from .page_urls import Routing, descendant_url, has_own_urls, page_model, routing
 from .tracked_urls import Marked
@@ -29,12 +36,24 @@ def announce_subtree(intent: Intent) -> None:
 
     :raises DatabaseError: the database failed; the rest is done by the next hand-over.
     """
-    while _announce_chunk(intent):
+    while look_again_if_outdated(lambda: _announce_chunk(intent), otherwise=False):
         pass
 
 
 def _announce_chunk(intent: Intent) -> bool:
-    """Do one chunk; `True` if there is more to do and the intent is still ours."""
+    """Do one chunk; `True` if there is more to do and the intent is still ours.
+
+    :raises OutdatedError: see `tracked_urls.mark`; the chunk is as if nothing had been done.
+    """
+    cursor, version = intent.cursor, intent.version
+    try:
+        return _write_chunk(intent)
+    except OutdatedError:
+        intent.cursor, intent.version = cursor, version
+        raise
+
+
+def _write_chunk(intent: Intent) -> bool:
     with routing() as router:
         chunk = _Chunk(intent, router)
         marks = chunk.marks()
@@ -79,7 +98,7 @@ def _plan_alone(intent: Intent, fault: _Fault) -> None:
 
 
 class _Chunk:
-    """Up to 500 pages of the subtree, those after the cursor in tree order."""
+    """Up to 500 pages of the subtree, those after the cursor by primary key."""
 
     def __init__(self, intent: Intent, router: Routing) -> None:
         self.intent, self.router = intent, router
@@ -87,10 +106,10 @@ class _Chunk:
         self.top = page_model().objects.filter(pk=intent.page_id).first()
         self.top_reason = "" if self.top else str(Reason.PAGE_DELETED)
         self.faults: list[_Fault] = []
-        rows = self._rows()
-        self.is_last = len(rows) < CHUNK_SIZE
-        self.cursor = rows[-1][1] if rows else intent.cursor
-        self.look = Look([pk for pk, _path in rows] or [intent.page_id], router)
+        page_ids = self._page_ids()
+        self.is_last = len(page_ids) < CHUNK_SIZE
+        self.cursor = str(page_ids[-1]) if page_ids else intent.cursor
+        self.look = Look(page_ids or [intent.page_id], router)
         self.former = _FormerUrls(intent, self.top, self.look) if self.top else None
 
     def marks(self) -> list[Marked]:
@@ -109,12 +128,13 @@ class _Chunk:
             marks += translation_marks(causes, self.router, besides=pages)
         return marks + self._leftovers() if self.is_last else marks
 
-    def _rows(self) -> list[tuple[int, str]]:
+    def _page_ids(self) -> list[int]:
+        # By key, since that stays: a tree path changes whenever somebody reorders or moves pages.
         if self.top is None:
             return []
         below = page_model().objects.filter(path__startswith=self.top.path)
-        after = below.filter(path__gt=self.intent.cursor).order_by("path")
-        return list(after.values_list("pk", "path")[:CHUNK_SIZE])
+        after = below.filter(pk__gt=int(self.intent.cursor or 0)).order_by("pk")
+        return list(after.values_list("pk", flat=True)[:CHUNK_SIZE])
 
     def _converge(self, page: Any) -> Converged:
         before = _Before()

@@ -5,7 +5,7 @@ Sending them is in `deliveries`.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -14,7 +14,8 @@ from django.db.models import Q, QuerySet
 
 from . import channels
 from .conf import conf
-from .constants import Change, Reason, UrlState
+from .constants import UNKNOWN_FATES, Change, Reason, UrlState
+from .exceptions import OutdatedError
 from .models import TrackedUrl, TrackedUrlQuerySet
 from .transactions import database, writing
 
@@ -48,6 +49,7 @@ class Marked:
     page_id: int | None
     intent_id: int | None = None
     published_at: datetime | None = None
+    seen: Mapping[str, int] | None = None  # endpoint → the row's version when the page was read
 
     @property
     def url_hash(self) -> str:
@@ -75,6 +77,9 @@ def mark(changes: Sequence[Marked], *, now: datetime) -> None:
     Part of the caller's transaction, if there is one, which must mark in one call. Two calls
     never wait for each other in a ring: first all new rows come in, in the order of their hashes;
     only then are rows locked, in the order of their keys (see `lock`).
+
+    :raises OutdatedError: another look at the same page was written since this one began. What
+        it saw may be newer: nothing is marked.
     """
     marks = _last_word(changes)
     if not marks:
@@ -89,7 +94,9 @@ def mark(changes: Sequence[Marked], *, now: datetime) -> None:
                 _insert_missing(endpoint, chunk, now)
         by_hash = {marked.url_hash: marked for marked in marks}
         for pks in chunks(sorted(_keys_of(endpoints, marks)), MARK_CHUNK):
-            rows = lock(pks)
+            rows = list(lock(pks))
+            if any(_is_outdated(row, by_hash[row.url_hash]) for row in rows):
+                raise OutdatedError
             _save([row for row in rows if _apply(row, by_hash[row.url_hash], now)])
 
 
@@ -117,6 +124,21 @@ def lock_still(rows: QuerySet[TrackedUrl], pks: Collection[int]) -> TrackedUrlQu
     lock_all(TrackedUrl.objects.filter(pk__in=pks))
     still = list(rows.filter(pk__in=pks).values_list("pk", flat=True))
     return TrackedUrl.objects.filter(pk__in=still)
+
+
+def versions(page_ids: Collection[int]) -> dict[tuple[int, str], dict[str, int]]:
+    """Return the version of each tracked URL of some pages, removed ones too, by endpoint.
+
+    Read before the pages are, for `Marked.seen`.
+    """
+    rows = TrackedUrl.objects.filter(page_id__in=page_ids)
+    found: dict[tuple[int, str], dict[str, int]] = defaultdict(dict)
+    for page_id, url, endpoint, version in rows.values_list(
+        "page_id", "url", "endpoint", "version"
+    ):
+        if page_id is not None:
+            found[page_id, url][endpoint] = version
+    return found
 
 
 def known(page_ids: Collection[int]) -> dict[int, list[Known]]:
@@ -247,6 +269,13 @@ def _save(rows: list[TrackedUrl]) -> None:
     )
 
 
+def _is_outdated(row: TrackedUrl, marked: Marked) -> bool:
+    """Say whether a row of the same page changed after the look that a mark comes from."""
+    if marked.seen is None or row.version == 0 or row.page_id != marked.page_id:
+        return False
+    return row.version != marked.seen.get(row.endpoint, 0)
+
+
 def _apply(row: TrackedUrl, marked: Marked, now: datetime) -> bool:
     """Change a row as marked; `False` if it stays as it is."""
     is_new = row.version == 0
@@ -274,8 +303,10 @@ def _is_news(row: TrackedUrl, marked: Marked) -> bool:
 
 
 def _was_never_told(row: TrackedUrl) -> bool:
-    # A lease that ran out counts as a hold: its POST may have arrived.
-    return row.change == Change.ADDED and row.sent_at is None and row.lease_until is None
+    # A lease that ran out counts as a hold: its POST may have arrived, and so may one whose
+    # answer was lost.
+    is_certain = row.lease_until is None and row.reason not in UNKNOWN_FATES
+    return row.change == Change.ADDED and row.sent_at is None and is_certain
 
 
 def _change_of(row: TrackedUrl, marked: Marked) -> Change:
