@@ -130,7 +130,6 @@ LEASE_MAX = timedelta(hours=1)
 RELAY_HEARTBEAT = "relay"  # Heartbeat.name
 WORKER_HEARTBEAT = "worker"
 PAYLOAD_REFUSED = "payload_refused"  # a message of a version that a worker did not know
-PUBLISH_SCHEDULED_HEARTBEAT = "publish_scheduled"
 
 
 class KeyFile(TextChoices):

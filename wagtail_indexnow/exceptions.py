@@ -1,4 +1,4 @@
-"""Error types. The three branches of delivery are its three outcomes: retry, wait, give up."""
+"""Error types. What an engine answers is no error but a verdict: see `responses`."""
 
 from typing import Any
 
@@ -22,7 +22,3 @@ class PayloadError(IndexNowError):
 
 class OutdatedError(IndexNowError):
     """Somebody else told of a page's URLs after this worker looked at them: look again."""
-
-
-class TransportError(IndexNowError):
-    """No answer came: the name did not resolve, TLS failed, or time ran out."""
