@@ -152,8 +152,11 @@ def _post(address: _Address, claimed: Claim) -> str:
         timeout_s=conf.timeout_s,
     )
     verdict = _judge(address, claimed, answer)
+    # In this order: a crash in between sends the refused POST again, but not before the hold ends.
+    _hold_back(address, claimed, verdict)
     _record(claimed, answer, verdict)
-    _settle_channel(address, claimed, verdict)
+    if verdict.proven:
+        _prove(address, claimed)
     return verdict.outcome
 
 
@@ -192,17 +195,19 @@ def _record(claimed: Claim, answer: Answer, verdict: Verdict) -> None:
     )
 
 
-def _settle_channel(address: _Address, claimed: Claim, verdict: Verdict) -> None:
-    started_at = claimed.delivery.started_at
+def _hold_back(address: _Address, claimed: Claim, verdict: Verdict) -> None:
     if verdict.hold is not None and verdict.hold_until is not None:
         channels.hold(
             address.endpoint,
             address.host if verdict.hold is HoldScope.CHANNEL else channels.ENDPOINT,
             reason=verdict.reason,
             until=verdict.hold_until,
-            started_at=started_at,
+            started_at=claimed.delivery.started_at,
         )
-    if verdict.proven:
-        channels.verified(address.endpoint, address.host)
-        for host in (channels.ENDPOINT, address.host):
-            channels.clear(address.endpoint, host, before=started_at)
+
+
+def _prove(address: _Address, claimed: Claim) -> None:
+    """An engine has taken what it was sent: no hold from before that stands."""
+    channels.verified(address.endpoint, address.host)
+    for host in (channels.ENDPOINT, address.host):
+        channels.clear(address.endpoint, host, before=claimed.delivery.started_at)

@@ -660,6 +660,21 @@ def test_a_crash_after_any_other_answer_keeps_what_it_said(
     assert (row("a/").state, row("a/").reason) == (state, reason)
 
 
+@pytest.mark.parametrize("moment", ["record", "settle"])
+def test_a_crash_after_a_429_forgets_no_retry_after(engine: Engine, at: Any, moment: str) -> None:
+    engine.answer(Answer(status=429, headers={"Retry-After": "900"}))
+    mark("a/")
+    with killed_at(deliveries, moment):
+        deliver("one", HOST)
+
+    at.shift(899)
+    assert deliver("one", HOST) == "not_yet"
+    at.shift(2)
+    assert deliver("one", HOST) == "delivered"
+
+    assert len(engine.requests) == 2
+
+
 def test_c59_b27_a_worker_killed_before_the_answer_returns_its_urls_after_a_lease(
     engine: Engine, at: Any
 ) -> None:
