@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from . import channels, client, clock, deliveries, hosts, intents, keys, page_facts, tracked_urls
 from .conf import conf
-from .constants import KeyFile, Reason, UrlState
+from .constants import KeyFile, Kind, Reason, UrlState
 from .deliveries import Claim
 from .models import TrackedUrl
 from .responses import Answer, HoldScope, Verdict, hold_for, judge, needs_key_check
@@ -128,10 +128,9 @@ def _still_public(claimed: Claim) -> Claim | None:
     """Leave out pages that were hidden or taken offline while their URLs waited."""
     pages = deliveries.public_pages(claimed)
     refused = pages - page_facts.still_public(pages) if pages else set()
-    rest = deliveries.withdraw(claimed, refused, now=clock.now())
-    for page_id in sorted(refused):
-        intents.plan_recheck(page_id)
-    return rest
+    for page_id in sorted(refused):  # what else is there to tell of it?
+        intents.write(Kind.VISIBILITY, page_id=page_id, run_at=clock.now())
+    return deliveries.withdraw(claimed, refused, now=clock.now())
 
 
 def _dry_run(claimed: Claim) -> str:

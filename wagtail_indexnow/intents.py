@@ -2,7 +2,8 @@
 
 Planning happens in the editor's transaction and must never disturb it: each call has its own
 savepoint, writes before it reads (SQLite refuses to turn a reader into a writer), and catches
-everything. What it loses, the relay's reconciliation finds again.
+everything. What it loses, the relay's reconciliation finds again. `write` is for workers, and for
+persons who ask: their own work fails with it.
 
 Whatever changes when or why an intent runs raises `version` and clears the hand-over, so that an
 actor that is still computing on the old row cannot end it.
@@ -74,8 +75,7 @@ def savepoint() -> transaction.Atomic:
     return transaction.atomic(using=router.db_for_write(Intent))
 
 
-@never_fails
-def plan(
+def write(
     kind: Kind,
     *,
     page: Any = None,
@@ -88,6 +88,7 @@ def plan(
     """Write one row that makes a worker look at a page, by default `SETTLE_SECONDS` from now.
 
     :param former_urls: `{"own": [url, …], "base": url or None}`, what will be gone by then.
+    :raises DatabaseError: nothing was written.
     """
     intent = _new(kind, page=page, page_id=page_id, run_at=run_at)
     intent.subtree, intent.attempts = subtree, attempts
@@ -95,6 +96,9 @@ def plan(
     with savepoint():
         _insert(intent)
     _log(intent)
+
+
+plan = never_fails(write)
 
 
 @never_fails
@@ -199,12 +203,6 @@ def plan_manual(pages: Sequence[Any], *, subtree: bool = False) -> None:
         Intent.objects.bulk_create(rows)
     for row in rows:
         _log(row)
-
-
-@never_fails
-def plan_recheck(page_id: int) -> None:
-    """Look at a page again at once: its URL was refused right before it would have been sent."""
-    plan(Kind.VISIBILITY, page_id=page_id, run_at=clock.now())
 
 
 def end(

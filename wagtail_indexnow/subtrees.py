@@ -88,7 +88,7 @@ def _plan_alone(intent: Intent, fault: _Fault) -> None:
     logger.warning(
         "intent=%s page=%s error=%r", intent.key, fault.page.pk, fault.error, exc_info=fault.error
     )
-    intents.plan(
+    intents.write(
         Kind(intent.kind),
         page=fault.page,
         former_urls={"own": list(fault.former), "base": None},

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import time_machine
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.test import override_settings
 from django.utils import timezone
 
@@ -23,9 +23,9 @@ from wagtail_indexnow import (
     keys,
     tracked_urls,
 )
-from wagtail_indexnow.constants import Change, KeyFile, Reason, UrlState
+from wagtail_indexnow.constants import Change, IntentState, KeyFile, Reason, UrlState
 from wagtail_indexnow.delivering import deliver
-from wagtail_indexnow.models import Channel, Delivery, HostKey, TrackedUrl
+from wagtail_indexnow.models import Channel, Delivery, HostKey, Intent, TrackedUrl
 from wagtail_indexnow.tracked_urls import Marked
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -814,11 +814,7 @@ def test_c73_a_dry_run_ends_rows_without_key_check_or_post(
     assert deliver("one", HOST) in ("idle", "not_yet")
 
 
-def test_a_page_hidden_while_its_url_waited_is_withdrawn(
-    engine: Engine, public: set[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rechecked: list[int] = []
-    monkeypatch.setattr(intents, "plan_recheck", rechecked.append)
+def test_a_page_hidden_while_its_url_waited_is_withdrawn(engine: Engine, public: set[int]) -> None:
     mark("hidden/", page_id=1)
     mark("public/", page_id=2)
     mark("loose/", page_id=None)  # type: ignore[arg-type]
@@ -830,14 +826,16 @@ def test_a_page_hidden_while_its_url_waited_is_withdrawn(
     hidden = row("hidden/")
     assert (hidden.state, hidden.reason) == (UrlState.SKIPPED, Reason.WITHDRAWN)
     assert (hidden.change, hidden.not_before) == (Change.REMOVED, None)
-    assert rechecked == [1]
+    recheck = Intent.objects.get()
+    assert (recheck.page_id, recheck.state) == (1, IntentState.PLANNED)
+    assert recheck.run_at is not None
+    assert recheck.run_at <= timezone.now()
     assert Delivery.objects.get().urls == bodies(engine)[0]["urlList"]
 
 
 def test_a_hidden_page_that_engines_know_goes_back_to_converge(
-    engine: Engine, at: Any, public: set[int], monkeypatch: pytest.MonkeyPatch
+    engine: Engine, at: Any, public: set[int]
 ) -> None:
-    monkeypatch.setattr(intents, "plan_recheck", lambda page_id: None)
     mark("a/")
     deliver("one", HOST)
     at.shift(600)
@@ -851,6 +849,27 @@ def test_a_hidden_page_that_engines_know_goes_back_to_converge(
     assert put_back.not_before == timezone.now() + timedelta(seconds=60)
     assert len(engine.requests) == 1
     assert Delivery.objects.count() == 1
+
+
+def test_a_recheck_that_cannot_be_written_leaves_the_url_to_the_next_claim(
+    engine: Engine, at: Any, public: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(intent: Intent) -> None:
+        raise OperationalError("gone away")
+
+    mark("hidden/", page_id=1)
+    public.discard(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(intents, "_insert", failing)
+        with pytest.raises(OperationalError):
+            deliver("one", HOST)
+    assert (row("hidden/").state, Intent.objects.count()) == (UrlState.WAITING, 0)
+
+    at.shift(180)
+    deliver("one", HOST)
+
+    assert (row("hidden/").reason, Intent.objects.get().page_id) == (Reason.WITHDRAWN, 1)
+    assert engine.requests == []
 
 
 def test_a_removed_url_is_sent_although_its_page_is_gone(engine: Engine, public: set[int]) -> None:

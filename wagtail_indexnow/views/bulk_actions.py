@@ -132,7 +132,7 @@ class SendIntentsNow(RowsAction):
         page_ids = {row.page_id for row in objects}
         submit([row.page for row in objects if row.page], kwargs["user"])
         for page_id in page_ids - {row.page_id for row in objects if row.page}:
-            intents.plan(Kind.MANUAL, page_id=page_id)
+            intents.write(Kind.MANUAL, page_id=page_id)
         return len(page_ids), 0
 
     def get_success_message(self, looked_at: int, others: int) -> str:
