@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 from django.utils import timezone
 from wagtail.models import Page
 
@@ -105,6 +105,29 @@ def test_broken_page_within_a_moved_section_is_tried_alone(
     told = indexnow.settled(minutes=60)
     assert told == [f"{ROOT}news/section/broken/", f"{ROOT}section/broken/"]
     assert not Intent.objects.planned().filter(page_id=broken.pk).exists()
+
+
+def test_broken_page_within_a_section_survives_a_row_that_cannot_be_written(
+    indexnow: Any, site: Any, news: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = publish(make_page(site.root_page, "section"))
+    publish(make_page(section, "broken", model=BrokenPage, broken=False))
+    indexnow.settled()
+    indexnow.travel_to(timezone.now() + timedelta(hours=1))
+    BrokenPage.objects.update(broken=True)
+    Page.objects.get(pk=section.pk).move(Page.objects.get(pk=news.pk), pos="last-child")
+
+    def failing(intent: Any) -> None:
+        raise OperationalError("gone away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(intents, "_insert", failing)
+        assert indexnow.settled(minutes=0.5) == []
+    BrokenPage.objects.update(broken=False)
+
+    told = indexnow.settled(minutes=60)
+    assert f"{ROOT}news/section/broken/" in told
+    assert f"{ROOT}section/broken/" in told
 
 
 def test_broken_own_url_type_within_a_moved_section_keeps_its_former_url(
