@@ -18,10 +18,10 @@ from .announcing import as_planned
 from .conf import conf
 from .constants import Change, IntentState, Kind, Reason, UrlState
 from .guards import GO, PAGE_GUARDS, decide, decide_page
-from .health import moment
 from .looks import DATABASE_FAULTS, Look
 from .models import Intent, TrackedUrl
 from .page_urls import routing
+from .wording import moment
 
 PAST_INTENTS = 20
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from wagtail.admin.panels import Panel
 from wagtail.admin.ui.components import Component
 
-from . import advice, clock, explaining, health, intents, permissions
+from . import advice, clock, explaining, findings, health, intents, ledger_health, permissions
 from .models import Intent
 
 logger = logging.getLogger(__name__)
@@ -79,22 +79,22 @@ def sentence(page: Any) -> str:
         return ""
 
 
-def trouble() -> Sequence[health.Finding]:
+def trouble() -> Sequence[findings.Finding]:
     """Return what needs a person, or nothing if even that fails: the dashboard must open."""
     try:
         with intents.savepoint():
-            found = health.trouble(health.findings(live=False))
+            found = findings.trouble(health.findings(live=False))
     except Exception:
         logger.exception("state=no_findings")
         return ()
     return [finding for finding in found if needs_a_person(finding)]
 
 
-def needs_a_person(finding: health.Finding) -> bool:
+def needs_a_person(finding: findings.Finding) -> bool:
     """Leave out what passes by itself, and what is for the checklist alone.
 
     A copy of the site is switched off on purpose, and without work nobody misses a worker.
     """
     if finding.name == "relay":
-        return Intent.objects.due(clock.now() - health.SEEN_LATELY).exists()
+        return Intent.objects.due(clock.now() - ledger_health.SEEN_LATELY).exists()
     return finding.name in _FOR_THE_DASHBOARD and not advice.is_patience(finding.fix)

@@ -20,7 +20,8 @@ from wagtail.models import Page, Site
 from example_site.engine import Answer
 from tests.factories import make_page, publish
 from wagtail_indexnow import brokers, channels, heartbeats, keys
-from wagtail_indexnow.health import Finding, findings
+from wagtail_indexnow.findings import Finding
+from wagtail_indexnow.health import findings
 from wagtail_indexnow.models import Channel, HostKey, Intent, TrackedUrl
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -9,7 +9,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from wagtail.admin.ui.tables import Column
 
-from .. import health
+from .. import wording
 from ..constants import UrlState
 from .outcomes import Progress
 
@@ -80,7 +80,7 @@ def intent_tag(state: str) -> str:
 
 def moment(value: datetime | None) -> str:
     """Return a date and time in the reader's language and time zone; nothing for `None`."""
-    return health.moment(value) if value is not None else ""
+    return wording.moment(value) if value is not None else ""
 
 
 def answer(status: int | None) -> str:

@@ -10,7 +10,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 
 from wagtail_indexnow.explaining import Explanation, Guard, PlannedLook, Tracked, explain
 from wagtail_indexnow.finding_pages import find_page
-from wagtail_indexnow.health import moment
+from wagtail_indexnow.wording import moment
 
 
 class Command(BaseCommand):
