@@ -14,6 +14,7 @@ from django.utils import timezone
 from example_site.engine import Engine
 from tests.factories import make_site
 from wagtail_indexnow import clock
+from wagtail_indexnow.conf import conf
 from wagtail_indexnow.couriers import InlineCourier
 from wagtail_indexnow.relay import next_due, run_until_idle
 
@@ -104,7 +105,7 @@ class IndexNow:
         while True:
             self.work()
             due_at = next_due()
-            if due_at is None or due_at > end:
+            if due_at is None or due_at > end or not conf.enabled:
                 return
             self.travel_to(max(due_at, timezone.now()))
 
