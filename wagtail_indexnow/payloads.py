@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from django.utils import timezone
-
 from .constants import PAYLOAD_VERSION
 from .exceptions import PayloadError
 
@@ -36,11 +34,11 @@ class ChannelRef:
 
 
 def iso(moment: datetime | None) -> str | None:
-    """Return a moment as UTC ISO 8601 with microseconds, whatever zone it came in."""
-    if moment is None:
-        return None
-    aware = moment if timezone.is_aware(moment) else timezone.make_aware(moment)
-    return aware.astimezone(UTC).isoformat(timespec="microseconds")
+    """Return a moment as UTC ISO 8601 with microseconds, whatever zone it came in.
+
+    One without a zone is in that of the site, never in that of the editor who happens to look.
+    """
+    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def announcement(refs: Sequence[IntentRef], meta: Mapping[str, str | None]) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 import json
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from django.utils.timezone import override
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,7 +87,7 @@ def test_this_and_the_previous_version_are_understood(version: int) -> None:
     ],
 )
 def test_other_announcements_are_refused(payload: Any) -> None:
-    with pytest.raises(PayloadError):
+    with pytest.raises(PayloadError, match=r"^(unknown payload version|malformed announcement:) "):
         parse_announcement(payload)
 
 
@@ -94,7 +96,7 @@ def test_other_announcements_are_refused(payload: Any) -> None:
     [{"v": 2, "channel": {}}, {"v": 1}, {"v": 1, "channel": None}, {"v": 1, "channel": {}}],
 )
 def test_other_deliveries_are_refused(payload: Any) -> None:
-    with pytest.raises(PayloadError):
+    with pytest.raises(PayloadError, match=r"^(unknown payload version|malformed delivery:) "):
         parse_delivery(payload)
 
 
@@ -118,3 +120,11 @@ def test_naive_moment_counts_in_the_sites_zone(settings: Any) -> None:
     settings.TIME_ZONE = "Asia/Tokyo"
 
     assert iso(datetime(2026, 12, 1, 18)) == "2026-12-01T09:00:00.000000+00:00"
+
+
+def test_naive_moment_is_the_same_for_every_editor() -> None:
+    """The admin shows each editor times in a zone of their own; an intent's key has one."""
+    moment = datetime(2026, 12, 1, 18)
+
+    with override(ZoneInfo("Asia/Tokyo")):
+        assert iso(moment) == "2026-12-01T18:00:00.000000+00:00"
