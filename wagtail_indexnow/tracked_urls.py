@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from . import channels
 from .conf import conf
@@ -116,7 +116,7 @@ def lock(pks: Collection[int]) -> QuerySet[TrackedUrl]:
 def lock_all(rows: QuerySet[TrackedUrl]) -> None:
     """Lock rows of any endpoints now, before a statement that would do so in its own order."""
     channels.one_at_a_time(rows.values_list("endpoint", flat=True).order_by().distinct())
-    list(in_turn(rows).values_list("pk", flat=True))
+    list(in_turn(rows).values_list("pk"))
 
 
 def lock_still(rows: QuerySet[TrackedUrl], pks: Collection[int]) -> TrackedUrlQuerySet:
@@ -149,7 +149,7 @@ def known(page_ids: Collection[int]) -> dict[int, list[Known]]:
     rows = (
         TrackedUrl.objects.public()
         .filter(page_id__in=page_ids, endpoint__in=conf.endpoints)
-        .order_by("url_hash", "published_at")
+        .order_by(F("published_at").asc(nulls_first=True))
         .values("url", "host", "page_id", "published_at")
     )
     by_url = {(row["page_id"], row["url"]): Known(**row) for row in rows}

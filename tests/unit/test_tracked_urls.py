@@ -10,7 +10,16 @@ import time_machine
 from wagtail_indexnow import tracked_urls
 from wagtail_indexnow.constants import Change, Reason, UrlState
 from wagtail_indexnow.models import Channel, Delivery, Intent, TrackedUrl
-from wagtail_indexnow.tracked_urls import Known, Marked, give_up, known, mark, url_hash
+from wagtail_indexnow.tracked_urls import (
+    Known,
+    Marked,
+    give_up,
+    known,
+    mark,
+    resend,
+    url_hash,
+    versions,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -278,7 +287,8 @@ def test_thousands_of_urls_are_marked_in_few_queries(
 
 
 def test_known_urls_are_those_that_engines_take_for_public() -> None:
-    mark([marked("a/", published_at=START), marked("b/"), marked("c/", page_id=2)], now=START)
+    others = [marked("c/", page_id=2), marked("d/", page_id=4), marked("e/", page_id=None)]
+    mark([marked("a/", published_at=START), marked("b/"), *others], now=START)
     delivered()
     mark([marked("b/", change=REMOVED)], now=START)
 
@@ -288,12 +298,14 @@ def test_known_urls_are_those_that_engines_take_for_public() -> None:
     }
 
 
+@pytest.mark.parametrize("older", [START - MINUTE, None], ids=["older", "never noted"])
+@pytest.mark.parametrize("behind", ["one", "two"])
 def test_known_asks_once_and_names_a_url_of_several_endpoints_once(
-    settings: Any, django_assert_num_queries: Any
+    settings: Any, django_assert_num_queries: Any, older: datetime | None, behind: str
 ) -> None:
     settings.WAGTAIL_INDEXNOW = {"ENDPOINTS": {"one": "http://one/", "two": "http://two/"}}
     mark([marked(published_at=START)], now=START)
-    TrackedUrl.objects.filter(endpoint="two").update(published_at=START - MINUTE)
+    TrackedUrl.objects.filter(endpoint=behind).update(published_at=older)
 
     with django_assert_num_queries(1):
         found = known([1])
@@ -329,6 +341,16 @@ def test_what_ended_or_is_in_flight_is_not_given_up() -> None:
     assert give_up(later) == 0
 
 
+def test_giving_up_takes_back_what_a_worker_left_behind() -> None:
+    mark([marked()], now=START)
+    later = START + timedelta(days=8)
+    change(lease_until=later)
+
+    assert give_up(later) == 1
+
+    assert row().lease_until is None
+
+
 def test_giving_up_can_be_limited_to_a_channel() -> None:
     mark([marked("a/"), marked("a/", host="b.example.com")], now=START)
 
@@ -341,6 +363,57 @@ def test_ending_goes_on_until_all_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
     mark([marked(f"{number}/") for number in range(5)], now=START)
 
     assert give_up(START + timedelta(days=8)) == 5
+
+
+def test_versions_are_of_every_url_of_a_page_removed_ones_too(settings: Any) -> None:
+    settings.WAGTAIL_INDEXNOW = {"ENDPOINTS": {"one": "http://one/", "two": "http://two/"}}
+    mark([marked("a/"), marked("b/", change=REMOVED), marked("c/", page_id=2)], now=START)
+    mark([marked("b/")], now=START)
+    TrackedUrl.objects.filter(endpoint="two", url__endswith="/b/").update(version=7)
+
+    assert versions([1, 3]) == {
+        (1, f"https://{HOST}/a/"): {"one": 1, "two": 1},
+        (1, f"https://{HOST}/b/"): {"one": 2, "two": 7},
+    }
+
+
+@pytest.mark.parametrize(
+    ("sent_at", "due_at"),
+    [(None, START), (START - MINUTE, START - MINUTE + GAP), (START - 2 * GAP, START)],
+    ids=["never sent", "sent just now", "sent long ago"],
+)
+def test_a_url_sent_again_goes_afresh_ahead_of_its_retry_but_not_of_the_gap(
+    sent_at: datetime | None, due_at: datetime
+) -> None:
+    mark([marked(change=REMOVED)], now=START - MINUTE)
+    retry_at = START + timedelta(hours=1)
+    change(sent_at=sent_at, not_before=retry_at, reason=Reason.NO_ANSWER, attempts=2)
+
+    assert resend([row().pk], now=START) == 1
+
+    url = row()
+    assert (url.change, url.state, url.reason) == (REMOVED, UrlState.WAITING, "")
+    assert (url.changed_at, url.version, url.attempts) == (START, 2, 0)
+    assert url.not_before == due_at
+
+
+def test_a_url_that_ended_is_sent_again() -> None:
+    mark([marked("a/"), marked("b/")], now=START)
+    change(state=UrlState.FAILED, reason=Reason.EXPIRED, not_before=None)
+
+    assert resend([row("a/").pk], now=START) == 1
+
+    assert (row("a/").state, row("b/").state) == (UrlState.WAITING, UrlState.FAILED)
+
+
+def test_what_no_engine_may_hear_of_is_not_sent_again(settings: Any) -> None:
+    mark([marked("withdrawn/"), marked("gone/")], now=START)
+    mark([marked("withdrawn/", change=REMOVED)], now=START)
+    TrackedUrl.objects.filter(url__endswith="/gone/").update(endpoint="gone")
+
+    assert resend([url.pk for url in TrackedUrl.objects.all()], now=START) == 0
+
+    assert set(TrackedUrl.objects.values_list("version", flat=True)) == {1, 2}
 
 
 def test_a_hash_is_of_the_whole_url() -> None:
