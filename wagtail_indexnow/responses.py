@@ -14,8 +14,6 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Any
 
-from django.utils import timezone
-
 from .constants import Reason, UrlState
 from .excerpts import excerpt_of
 
@@ -314,7 +312,6 @@ def _until(value: str, now: datetime) -> timedelta:
         when = parsedate_to_datetime(value)
     except (ValueError, OverflowError):
         return timedelta(0)
-    aware_now = timezone.make_aware(now) if timezone.is_naive(now) else now
-    # A date without a zone is meant as GMT.
-    aware_when = when.replace(tzinfo=UTC) if timezone.is_naive(when) else when
-    return aware_when - aware_now
+    # A date without a zone is meant as GMT; a clock without one shows the site's time.
+    aware = when.replace(tzinfo=UTC) if when.tzinfo is None else when
+    return aware - now.astimezone(UTC)

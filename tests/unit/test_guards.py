@@ -131,16 +131,18 @@ def test_page_that_turned_live_between_the_looks_goes_on() -> None:
 @pytest.mark.parametrize(
     ("late", "verdict"),
     [
-        (timedelta(days=7) - timedelta(microseconds=1), "wait"),
-        (timedelta(days=7), "skip"),
-        (timedelta(days=30), "skip"),
+        (timedelta(days=7) - timedelta(microseconds=1), wait(Reason.NOT_PUBLISHED_YET, MINUTE)),
+        (timedelta(days=7), skip(Reason.NEVER_PUBLISHED)),
+        (timedelta(days=30), skip(Reason.NEVER_PUBLISHED)),
     ],
     ids=["before", "exactly", "after"],
 )
-def test_page_that_is_never_published_ends_after_seven_days(late: timedelta, verdict: str) -> None:
+def test_page_that_is_never_published_ends_after_seven_days(
+    late: timedelta, verdict: Verdict
+) -> None:
     facts = page(live=False, approved={OURS: T1})
 
-    assert decide(go_live(), facts, Policy(), now=T1 + late).outcome == verdict
+    assert decide(go_live(), facts, Policy(), now=T1 + late) == verdict
 
 
 @pytest.mark.parametrize(("waits", "seconds"), [(0, 60), (1, 300), (2, 900), (3, 900), (100, 900)])

@@ -111,8 +111,9 @@ def test_c41_c48_a_rejection_that_names_the_key_holds_the_channel_and_keeps_urls
         bing("Invalid", "The url or key is wrong.", [{"target": "url", "message": "key"}]),
         "a monkey at the keyboard",
         bing("Invalid", "Bad.", ["key"]),
+        bing("Invalid", "Bad.", 7),
     ],
-    ids=["detail says url", "part of a word", "details of no known shape"],
+    ids=["detail says url", "part of a word", "details of no known shape", "details no list"],
 )
 def test_a_rejection_that_blames_something_else_keeps_the_channel_open(body: str) -> None:
     assert verdict(answer(422, body)).reason == Reason.UNPROCESSABLE
@@ -175,7 +176,7 @@ def test_only_a_refusal_that_is_no_pending_verification_needs_our_own_look() -> 
     assert not needs_key_check(answer(422, "no"))
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 308, 401, 404, 405, 407, 410, 451])
+@pytest.mark.parametrize("status", [300, 301, 302, 307, 308, 401, 404, 405, 407, 410, 451])
 def test_c46_c54_a_wrong_address_holds_the_endpoint_and_keeps_urls(status: int) -> None:
     # The list says `rejected`; the design keeps the URLs: the fault is the address, not theirs.
     found = verdict(answer(status, location="https://elsewhere.example/"))
@@ -191,7 +192,7 @@ def test_c46_c54_a_wrong_address_holds_the_endpoint_and_keeps_urls(status: int) 
 def test_too_large_is_split_once_and_then_rejected() -> None:
     first = verdict(answer(413), url_count=2)
     second = verdict(answer(413), url_count=2, was_split=True)
-    single = verdict(answer(413), url_count=1)
+    single = verdict(answer(413))
 
     assert outcome(first) == (UrlState.WAITING, Reason.TOO_LARGE, timedelta(0), None)
     assert first.split
@@ -258,6 +259,13 @@ def test_c50_jitter_only_lengthens_a_little_and_never_past_a_day(
     assert plain <= jittered <= min(plain * 1.1, HOLD_MAX)
 
 
+def test_jitter_spreads_what_many_sites_share_and_not_the_wait_for_ones_own_key() -> None:
+    limited = verdict(answer(429), jitter=1.0)
+    unverified = verdict(answer(403, bing("SiteVerificationNotCompleted")), jitter=1.0)
+
+    assert (limited.retry, unverified.retry) == (1.1 * HOUR, 5 * MINUTE)
+
+
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
@@ -266,9 +274,10 @@ def test_c50_jitter_only_lengthens_a_little_and_never_past_a_day(
         ("999999999999", 86_400),
         (format_datetime(NOW + timedelta(seconds=90), usegmt=True), 90),
         ("Tue, 01 Dec 2026 18:02:00 -0000", 120),
+        ("Tue, 01 Dec 2026 20:02:00 +0200", 120),
         (format_datetime(NOW + timedelta(days=9), usegmt=True), 86_400),
     ],
-    ids=["seconds", "spaces", "capped", "date", "date without zone", "far date"],
+    ids=["seconds", "spaces", "capped", "date", "date without zone", "date elsewhere", "far date"],
 )
 def test_retry_after_is_read_in_both_forms(value: str, seconds: int) -> None:
     assert retry_after(answer(429, retry_after=value), NOW) == timedelta(seconds=seconds)
@@ -296,10 +305,12 @@ def test_c52_a_server_fault_is_tried_again_by_the_urls_own_number_of_tries(statu
     found = verdict(answer(status))
 
     assert outcome(found) == (UrlState.WAITING, Reason.SERVER_ERROR, None, None)
+    assert not found.split
 
 
-def test_c52_503_with_retry_after_is_honoured_by_the_whole_endpoint() -> None:
-    found = verdict(answer(503, retry_after="1800"))
+@pytest.mark.parametrize("value", ["1800", format_datetime(NOW + HOUR / 2, usegmt=True)])
+def test_c52_503_with_retry_after_is_honoured_by_the_whole_endpoint(value: str) -> None:
+    found = verdict(answer(503, retry_after=value))
 
     assert outcome(found) == (
         UrlState.WAITING,
@@ -335,6 +346,15 @@ def test_c74_the_key_is_masked_in_the_error_code_too() -> None:
     found = verdict(answer(403, bing(f"Bad{KEY}\x00")), key_check_passed=True)
 
     assert found.error_code == f"Bad{mask(KEY)}"
+
+
+@pytest.mark.parametrize("status", [200, 202, 400, 403, 404, 413, 422, 429, 500])
+def test_every_verdict_keeps_what_the_engine_said(status: int) -> None:
+    body = bing("Thrown\ud800", "Why.")
+
+    found = verdict(answer(status, body), url_count=2)
+
+    assert (found.error_code, found.excerpt) == ("Thrown?", body)
 
 
 def test_a_mask_tells_keys_apart_and_hides_the_rest() -> None:
