@@ -108,6 +108,7 @@ def test_host_keeps_a_port_that_is_not_the_default() -> None:
         ("www.example.com:8443", "www.example.com:8443"),
         ("*", None),
         ("", None),
+        ("☃.example", None),  # no letter: nobody can own it
     ],
 )
 def test_host_names_as_people_write_them(host: str, normal: str | None) -> None:
