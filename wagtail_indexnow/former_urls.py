@@ -110,7 +110,7 @@ def _underivable(top: Any, router: Routing) -> list[str]:
         return []
     below = page_model().objects.type(*types).descendant_of(top).live()
     ids = list(below.values_list("pk", flat=True)[:MAX_CAPTURED_URLS])
-    batch, policy = Batch(ids), Policy(aliases=conf.aliases)
+    batch, policy = Batch(ids), Policy(enabled=True, aliases=conf.aliases)
     urls: list[str] = []
     for page_id, page in batch.pages.items():
         facts = batch.facts(page_id)

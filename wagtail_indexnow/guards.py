@@ -6,7 +6,7 @@ nothing.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -28,36 +28,36 @@ class Planned:
     """What the ledger says of an intent."""
 
     kind: str
-    revision_id: int | None = None
-    expected_at: datetime | None = None
-    reason: str = ""
-    waits: int = 0
+    revision_id: int | None
+    expected_at: datetime | None
+    reason: str
+    waits: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageFacts:
-    """What the database says of a page."""
+    """What the database says of a page. No fact has a default: one left out would let it pass."""
 
     live: bool
-    expired: bool = False
-    live_revision_id: int | None = None
-    first_published_at: datetime | None = None
-    last_published_at: datetime | None = None
-    approved: Mapping[int, datetime] = field(default_factory=dict)  # revision pk → go-live time
-    announced: Collection[datetime] = ()  # `published_at` of its announced intents
-    is_private: bool = False
-    is_alias: bool = False
-    is_embargoed: bool = False  # an alias whose source is scheduled and not live
-    has_opted_out: bool = False
-    copied_until: datetime | None = None  # last write under its topmost freshly copied ancestor
+    expired: bool
+    live_revision_id: int | None
+    first_published_at: datetime | None
+    last_published_at: datetime | None
+    approved: Mapping[int, datetime]  # revision pk → go-live time
+    announced: Collection[datetime]  # `published_at` of its announced intents
+    is_private: bool
+    is_alias: bool
+    is_embargoed: bool  # an alias whose source is scheduled and not live
+    has_opted_out: bool
+    copied_until: datetime | None  # last write under its topmost freshly copied ancestor
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
     """The settings that guards depend on."""
 
-    enabled: bool = True
-    aliases: bool = False
+    enabled: bool
+    aliases: bool
 
 
 @dataclass(frozen=True)

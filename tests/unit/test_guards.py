@@ -1,5 +1,6 @@
 """Whether a page may be announced: every row of the decision table, as plain values."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -30,12 +31,33 @@ OURS, OTHER = 7, 9
 MINUTE = timedelta(seconds=60)
 
 
+POLICY = Policy(enabled=True, aliases=False)
+PUBLIC = PageFacts(
+    live=True,
+    expired=False,
+    live_revision_id=None,
+    first_published_at=None,
+    last_published_at=AFTER,
+    approved={},
+    announced=(),
+    is_private=False,
+    is_alias=False,
+    is_embargoed=False,
+    has_opted_out=False,
+    copied_until=None,
+)
+
+
+def planned(kind: Kind, *, reason: str = "", waits: int = 0) -> Planned:
+    return Planned(kind=kind, revision_id=OURS, expected_at=T1, reason=reason, waits=waits)
+
+
 def go_live(**changes: Any) -> Planned:
-    return Planned(kind=Kind.GO_LIVE, revision_id=OURS, expected_at=T1, **changes)
+    return planned(Kind.GO_LIVE, **changes)
 
 
 def page(**facts: Any) -> PageFacts:
-    return PageFacts(**{"live": True, "last_published_at": AFTER, **facts})
+    return replace(PUBLIC, **facts)
 
 
 GO_LIVE_ROWS: dict[str, tuple[PageFacts | None, Verdict]] = {
@@ -108,7 +130,7 @@ GO_LIVE_ROWS: dict[str, tuple[PageFacts | None, Verdict]] = {
 
 @pytest.mark.parametrize(("facts", "verdict"), GO_LIVE_ROWS.values(), ids=GO_LIVE_ROWS)
 def test_go_live_row(facts: PageFacts | None, verdict: Verdict) -> None:
-    assert decide(go_live(), facts, Policy(), now=NOW) == verdict
+    assert decide(go_live(), facts, POLICY, now=NOW) == verdict
 
 
 @pytest.mark.parametrize(
@@ -117,15 +139,15 @@ def test_go_live_row(facts: PageFacts | None, verdict: Verdict) -> None:
     ids=["not_live", "live_without_revision"],
 )
 def test_cancelled_schedule_is_believed_at_the_second_look(facts: PageFacts) -> None:
-    planned = go_live(reason=Reason.SCHEDULE_CANCELLED, waits=1)
+    intent = go_live(reason=Reason.SCHEDULE_CANCELLED, waits=1)
 
-    assert decide(planned, facts, Policy(), now=NOW) == skip(Reason.SCHEDULE_CANCELLED)
+    assert decide(intent, facts, POLICY, now=NOW) == skip(Reason.SCHEDULE_CANCELLED)
 
 
 def test_page_that_turned_live_between_the_looks_goes_on() -> None:
-    planned = go_live(reason=Reason.SCHEDULE_CANCELLED, waits=1)
+    intent = go_live(reason=Reason.SCHEDULE_CANCELLED, waits=1)
 
-    assert decide(planned, page(live_revision_id=OURS), Policy(), now=NOW) == GO
+    assert decide(intent, page(live_revision_id=OURS), POLICY, now=NOW) == GO
 
 
 @pytest.mark.parametrize(
@@ -142,7 +164,7 @@ def test_page_that_is_never_published_ends_after_seven_days(
 ) -> None:
     facts = page(live=False, approved={OURS: T1})
 
-    assert decide(go_live(), facts, Policy(), now=T1 + late) == verdict
+    assert decide(go_live(), facts, POLICY, now=T1 + late) == verdict
 
 
 @pytest.mark.parametrize(("waits", "seconds"), [(0, 60), (1, 300), (2, 900), (3, 900), (100, 900)])
@@ -150,7 +172,7 @@ def test_pauses_while_waiting_for_publish_scheduled(waits: int, seconds: int) ->
     facts = page(live=False, approved={OURS: T1})
 
     assert wait_delay(waits) == timedelta(seconds=seconds)
-    verdict = decide(go_live(waits=waits), facts, Policy(), now=NOW)
+    verdict = decide(go_live(waits=waits), facts, POLICY, now=NOW)
     assert verdict == wait(Reason.NOT_PUBLISHED_YET, timedelta(seconds=seconds))
 
 
@@ -173,36 +195,35 @@ def test_pauses_after_faults_of_a_page(attempts: int, seconds: int) -> None:
     ],
 )
 def test_version_that_was_announced_before(kind: Kind, verdict: Verdict) -> None:
-    planned = Planned(kind=kind, revision_id=OURS, expected_at=T1)
     facts = page(live_revision_id=OURS, announced={BEFORE, AFTER})
 
-    assert decide(planned, facts, Policy(), now=NOW) == verdict
+    assert decide(planned(kind), facts, POLICY, now=NOW) == verdict
 
 
 def test_other_version_was_announced_before() -> None:
     facts = page(announced={BEFORE})
 
-    assert decide(Planned(kind=Kind.PUBLISH), facts, Policy(), now=NOW) == GO
+    assert decide(planned(Kind.PUBLISH), facts, POLICY, now=NOW) == GO
 
 
 def test_w12_page_without_publishing_time_is_compared_with_nothing() -> None:
     facts = page(last_published_at=None)
 
-    assert decide(Planned(kind=Kind.PUBLISH), facts, Policy(), now=NOW) == GO
-    assert decide(go_live(), facts, Policy(), now=NOW).outcome == "wait"
+    assert decide(planned(Kind.PUBLISH), facts, POLICY, now=NOW) == GO
+    assert decide(go_live(), facts, POLICY, now=NOW).outcome == "wait"
 
 
 PAGE_ROWS: dict[str, tuple[dict[str, Any], Policy, Reason]] = {
-    "disabled": ({}, Policy(enabled=False), Reason.DISABLED),
-    "not_live": ({"live": False}, Policy(), Reason.NOT_LIVE),
-    "private": ({"is_private": True}, Policy(), Reason.PRIVATE),
-    "alias": ({"is_alias": True}, Policy(), Reason.ALIAS),
+    "disabled": ({}, replace(POLICY, enabled=False), Reason.DISABLED),
+    "not_live": ({"live": False}, POLICY, Reason.NOT_LIVE),
+    "private": ({"is_private": True}, POLICY, Reason.PRIVATE),
+    "alias": ({"is_alias": True}, POLICY, Reason.ALIAS),
     "embargoed": (
         {"is_alias": True, "is_embargoed": True},
-        Policy(aliases=True),
+        replace(POLICY, aliases=True),
         Reason.EMBARGOED,
     ),
-    "opted_out": ({"has_opted_out": True}, Policy(), Reason.OPTED_OUT),
+    "opted_out": ({"has_opted_out": True}, POLICY, Reason.OPTED_OUT),
 }
 
 
@@ -211,11 +232,10 @@ PAGE_ROWS: dict[str, tuple[dict[str, Any], Policy, Reason]] = {
 def test_page_row_forbids_every_kind(
     kind: Kind, facts: dict[str, Any], policy: Policy, reason: Reason
 ) -> None:
-    planned = Planned(kind=kind, revision_id=OURS, expected_at=T1)
     # Live by our revision a moment ago: the go-live's own guards let it pass.
     found = page(**{"live_revision_id": OURS, **facts})
 
-    verdict = decide(planned, found, policy, now=NOW)
+    verdict = decide(planned(kind), found, policy, now=NOW)
 
     is_own_guard = kind == Kind.GO_LIVE and reason == Reason.NOT_LIVE
     assert verdict == (wait(Reason.SCHEDULE_CANCELLED, MINUTE) if is_own_guard else skip(reason))
@@ -228,7 +248,7 @@ def test_page_guards_are_asked_in_this_order() -> None:
         live=False, is_private=True, is_alias=True, is_embargoed=True, has_opted_out=True
     )
 
-    assert decide_page(everything, Policy(enabled=False)) == skip(Reason.DISABLED)
+    assert decide_page(everything, replace(POLICY, enabled=False)) == skip(Reason.DISABLED)
     assert [reason for reason, _forbids in PAGE_GUARDS] == [
         Reason.DISABLED,
         Reason.NOT_LIVE,
@@ -240,7 +260,7 @@ def test_page_guards_are_asked_in_this_order() -> None:
 
 
 def test_alias_passes_if_the_site_wants_aliases() -> None:
-    assert decide_page(page(is_alias=True), Policy(aliases=True)) == GO
+    assert decide_page(page(is_alias=True), replace(POLICY, aliases=True)) == GO
 
 
 @pytest.mark.parametrize(
@@ -254,7 +274,7 @@ def test_fresh_copy_waits_until_nothing_was_written_for_a_minute(
     facts = page(copied_until=NOW - age)
 
     assert is_being_copied(facts, now=NOW) is is_copied
-    verdict = decide(Planned(kind=Kind.PUBLISH), facts, Policy(), now=NOW)
+    verdict = decide(planned(Kind.PUBLISH), facts, POLICY, now=NOW)
     assert verdict == (wait(Reason.COPYING, MINUTE) if is_copied else GO)
 
 
