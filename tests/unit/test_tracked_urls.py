@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from wagtail_indexnow import tracked_urls
 from wagtail_indexnow.constants import Change, Reason, UrlState
@@ -284,6 +286,16 @@ def test_thousands_of_urls_are_marked_in_few_queries(
     mark(changes, now=START)
 
     assert TrackedUrl.objects.filter(version=2).count() == 2_500
+
+
+def test_a_url_that_has_a_row_gets_no_other() -> None:
+    mark([marked()], now=START)
+
+    with CaptureQueriesContext(connection) as queries:
+        mark([marked()], now=START)
+
+    inserts = [query["sql"] for query in queries if query["sql"].startswith("INSERT")]
+    assert len(inserts) == 1  # the upsert that writes the row back
 
 
 def test_known_urls_are_those_that_engines_take_for_public() -> None:
