@@ -314,4 +314,4 @@ def _until(value: str, now: datetime) -> timedelta:
         return timedelta(0)
     # A date without a zone is meant as GMT; a clock without one shows the site's time.
     aware = when.replace(tzinfo=UTC) if when.tzinfo is None else when
-    return aware - now.astimezone(UTC)
+    return aware - now.astimezone()
