@@ -128,6 +128,11 @@ GO_LIVE_ROWS: dict[str, tuple[PageFacts | None, Verdict]] = {
 }
 
 
+def test_going_on_and_skipping_wait_for_nothing() -> None:
+    assert GO == Verdict("go", "", timedelta(0))
+    assert skip(Reason.PRIVATE) == Verdict("skip", Reason.PRIVATE, timedelta(0))
+
+
 @pytest.mark.parametrize(("facts", "verdict"), GO_LIVE_ROWS.values(), ids=GO_LIVE_ROWS)
 def test_go_live_row(facts: PageFacts | None, verdict: Verdict) -> None:
     assert decide(go_live(), facts, POLICY, now=NOW) == verdict
