@@ -34,8 +34,9 @@ lint: $(VENV)/.installed-lint ## look for mistakes, formatting and imports again
 types: $(VENV)/.installed-test $(VENV)/.installed-types ## check the types
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed-test ## run the benchmarks
-	$(BIN)/python -m tests.benchmarks
+bench: $(VENV)/.installed-test ## run the benchmarks, on SQLite or DATABASE=postgres; ARGS="publishing" chooses
+	$(if $(filter postgres,$(DATABASE)),$(INSTALL) 'psycopg[binary]>=3.2')
+	$(BIN)/python -m tests.benchmarks $(ARGS)
 
 clean: ## remove the environment and what the demo and the tools wrote
 	rm -rf $(VENV) example_site/var build dist *.egg-info
