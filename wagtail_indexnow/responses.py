@@ -121,7 +121,7 @@ def judge(
     answer: Answer,
     *,
     now: datetime,
-    key: str = "",
+    key: str,
     key_check_passed: bool | None = None,
     endpoint: Standing | None = None,
     channel: Standing | None = None,
@@ -281,7 +281,7 @@ def _final(case: _Case, reason: Reason) -> Verdict:
 
 
 def _is_verifying(answer: Answer) -> bool:
-    return "SiteVerificationNotCompleted" in str(_fields(answer).get("errorCode", ""))
+    return "SiteVerificationNotCompleted" in str(_fields(answer).get("errorCode"))
 
 
 def _blames_key(case: _Case) -> bool:

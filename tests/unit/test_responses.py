@@ -365,7 +365,7 @@ def test_a_mask_tells_keys_apart_and_hides_the_rest() -> None:
 @given(body=st.binary(max_size=5_000))
 def test_no_body_makes_a_verdict_fail(body: bytes) -> None:
     for status in (None, 200, 400, 403, 422, 429, 500):
-        assert len(judge(Answer(status=status, body=body), now=NOW).error_code) <= 128
+        assert len(judge(Answer(status=status, body=body), now=NOW, key=KEY).error_code) <= 128
 
 
 def test_a_deeply_nested_body_is_no_fault_of_ours() -> None:
@@ -374,7 +374,7 @@ def test_a_deeply_nested_body_is_no_fault_of_ours() -> None:
 
 @given(status=st.integers(100, 999))
 def test_every_status_has_a_verdict_that_loses_nothing(status: int) -> None:
-    found = judge(Answer(status=status), now=NOW)
+    found = judge(Answer(status=status), now=NOW, key=KEY)
 
     assert found.url_state in (UrlState.WAITING, UrlState.DELIVERED, UrlState.REJECTED)
     assert (found.hold is None) == (found.hold_until is None)
