@@ -381,6 +381,25 @@ def test_every_status_has_a_verdict_that_loses_nothing(status: int) -> None:
     assert (found.url_state == UrlState.DELIVERED) == (200 <= status < 300)
 
 
+@pytest.mark.parametrize(
+    ("reason", "first", "second", "last"),
+    [
+        (Reason.KEY_UNVERIFIED, 5 * MINUTE, 10 * MINUTE, HOUR),
+        (Reason.KEY_FILE, 5 * MINUTE, 10 * MINUTE, HOUR),
+        (Reason.FOREIGN_HOST, 5 * MINUTE, 10 * MINUTE, HOUR),
+        (Reason.OTHER_INSTALLATION, 5 * MINUTE, HOUR, HOUR),
+        (Reason.KEY_REFUSED, HOUR, 6 * HOUR, 24 * HOUR),
+        (Reason.RATE_LIMITED, HOUR, 2 * HOUR, 24 * HOUR),
+        (Reason.ENDPOINT_WRONG, HOUR, 2 * HOUR, 24 * HOUR),
+        (Reason.BAD_KEY, HOUR, 2 * HOUR, 24 * HOUR),
+    ],
+)
+def test_every_reason_holds_for_as_long_as_a_person_may_need(
+    reason: Reason, first: timedelta, second: timedelta, last: timedelta
+) -> None:
+    assert [hold_for(reason, strikes) for strikes in (0, 1, 99)] == [first, second, last]
+
+
 def test_every_hold_has_steps_that_never_shorten() -> None:
     for steps in HOLD_STEPS.values():
         assert list(steps) == sorted(steps)
