@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from wagtail_indexnow.constants import EXCERPT_LENGTH, Reason, UrlState
 from wagtail_indexnow.excerpts import excerpt_of, mask
+from wagtail_indexnow.models import Delivery
 from wagtail_indexnow.responses import (
     HOLD_MAX,
     HOLD_STEPS,
@@ -346,6 +347,12 @@ def test_c74_the_key_is_masked_in_the_error_code_too() -> None:
     found = verdict(answer(403, bing(f"Bad{KEY}\x00")), key_check_passed=True)
 
     assert found.error_code == f"Bad{mask(KEY)}"
+
+
+def test_a_long_error_code_is_cut_to_what_a_delivery_keeps() -> None:
+    length = Delivery._meta.get_field("error_code").max_length
+
+    assert verdict(answer(400, bing("x" * 500))).error_code == "x" * length
 
 
 @pytest.mark.parametrize("status", [200, 202, 400, 403, 404, 413, 422, 429, 500])
