@@ -91,7 +91,7 @@ def mark(changes: Sequence[Marked], *, now: datetime) -> None:
         channels.one_at_a_time(endpoints)
         for endpoint in endpoints:
             for chunk in chunks(marks, MARK_CHUNK):
-                _insert_missing(endpoint, chunk, now)
+                _insert_missing(endpoint, chunk)
         by_hash = {marked.url_hash: marked for marked in marks}
         for pks in chunks(sorted(_keys_of(endpoints, marks)), MARK_CHUNK):
             rows = list(lock(pks))
@@ -225,7 +225,7 @@ def _last_word(changes: Sequence[Marked]) -> list[Marked]:
     return sorted(marks.values(), key=lambda marked: marked.url_hash)
 
 
-def _insert_missing(endpoint: str, marks: Sequence[Marked], now: datetime) -> None:
+def _insert_missing(endpoint: str, marks: Sequence[Marked]) -> None:
     """Insert rows of version 0, so that there is something to lock: two may come at once."""
     rows = TrackedUrl.objects.filter(
         endpoint=endpoint, url_hash__in=[marked.url_hash for marked in marks]
@@ -237,8 +237,6 @@ def _insert_missing(endpoint: str, marks: Sequence[Marked], now: datetime) -> No
             host=marked.host,
             url=marked.url,
             url_hash=marked.url_hash,
-            change=marked.change,
-            changed_at=now,
         )
         for marked in marks
         if marked.url_hash not in existing
@@ -271,7 +269,7 @@ def _save(rows: list[TrackedUrl]) -> None:
 
 def _is_outdated(row: TrackedUrl, marked: Marked) -> bool:
     """Say whether a row of the same page changed after the look that a mark comes from."""
-    if marked.seen is None or row.version == 0 or row.page_id != marked.page_id:
+    if marked.seen is None or row.page_id != marked.page_id:  # a new row has no page yet
         return False
     return row.version != marked.seen.get(row.endpoint, 0)
 

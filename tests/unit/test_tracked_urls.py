@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from wagtail_indexnow import tracked_urls
 from wagtail_indexnow.constants import Change, Reason, UrlState
+from wagtail_indexnow.exceptions import OutdatedError
 from wagtail_indexnow.models import Channel, Delivery, Intent, TrackedUrl
 from wagtail_indexnow.tracked_urls import (
     Known,
@@ -224,6 +225,61 @@ def test_a_removal_without_a_page_takes_the_page_from_nobody() -> None:
     delivered()
     mark([marked(change=REMOVED, page_id=3)], now=START + MINUTE)
     assert (row().change, row().page_id) == (REMOVED, 3)
+
+
+def test_a_change_without_a_page_leaves_the_url_to_its_page() -> None:
+    mark([marked(page_id=2)], now=START)
+    mark([marked(change=UPDATED, page_id=None)], now=START + MINUTE)
+
+    assert (row().page_id, row().version) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("seen", "page_id"),
+    [(None, 1), ({"indexnow": 1, "other": 7}, 1), ({"other": 7}, 2)],
+    ids=["nobody looked", "nothing since", "of another page"],
+)
+def test_a_look_at_the_row_as_it_is_counts(seen: dict[str, int] | None, page_id: int) -> None:
+    mark([marked()], now=START)
+
+    mark([marked(change=UPDATED, page_id=page_id, seen=seen)], now=START + MINUTE)
+
+    assert row().version == 2
+
+
+@pytest.mark.parametrize("seen", [{}, {"indexnow": 2}, {"other": 1}])
+def test_nothing_is_marked_by_a_look_that_is_older_than_the_row(seen: dict[str, int]) -> None:
+    mark([marked()], now=START)
+
+    with pytest.raises(OutdatedError):
+        mark([marked(change=REMOVED, seen=seen), marked("b/")], now=START + MINUTE)
+
+    assert (row().change, row().version) == (ADDED, 1)
+
+
+@pytest.mark.parametrize("seen", [{}, {"indexnow": 7}], ids=["never there", "pruned since"])
+def test_a_look_at_a_url_without_a_row_counts(seen: dict[str, int]) -> None:
+    mark([marked(seen=seen)], now=START)
+
+    assert row().version == 1
+
+
+def test_a_removal_that_is_no_news_writes_nothing() -> None:
+    mark([marked(change=REMOVED)], now=START)
+
+    with CaptureQueriesContext(connection) as queries:
+        mark([marked(change=REMOVED)], now=START)
+
+    assert not [query for query in queries if query["sql"].startswith("INSERT")]
+
+
+def test_an_endpoint_that_is_gone_hears_of_no_change(settings: Any) -> None:
+    mark([marked()], now=START)
+    settings.WAGTAIL_INDEXNOW = {"ENDPOINTS": {"other": "http://other/"}}
+
+    mark([marked(change=UPDATED)], now=START + MINUTE)
+
+    assert row(endpoint="indexnow").version == row(endpoint="other").version == 1
 
 
 @pytest.mark.parametrize("first", [ADDED, REMOVED])
