@@ -349,6 +349,25 @@ def test_c74_the_key_is_masked_in_the_error_code_too() -> None:
     assert found.error_code == f"Bad{mask(KEY)}"
 
 
+def test_a_verdict_claims_nothing_that_the_answer_did_not_say() -> None:
+    assert verdict(Answer(status=422)) == Verdict(
+        url_state=UrlState.REJECTED,
+        reason=Reason.UNPROCESSABLE,
+        retry=None,
+        hold=None,
+        hold_until=None,
+        split=False,
+        proven=False,
+        error_code="",
+        excerpt="",
+    )
+
+
+@pytest.mark.parametrize("quote", ["error_code", "excerpt"])
+def test_a_verdict_of_our_own_quotes_nobody(quote: str) -> None:
+    assert getattr(Verdict(url_state=UrlState.SKIPPED), quote) == ""
+
+
 def test_a_long_error_code_is_cut_to_what_a_delivery_keeps() -> None:
     length = Delivery._meta.get_field("error_code").max_length
 
