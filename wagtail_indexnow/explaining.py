@@ -21,6 +21,7 @@ from .guards import GO, PAGE_GUARDS, decide, decide_page
 from .looks import DATABASE_FAULTS, Look
 from .models import Intent, TrackedUrl
 from .page_urls import routing
+from .waiting import Waits
 from .wording import moment
 
 PAST_INTENTS = 20
@@ -44,8 +45,8 @@ class Tracked:
     change: str
     state: str
     reason: str
-    message: str  # the reason as a sentence, empty if there is none
-    waits_until: datetime | None
+    message: str  # why it waits or was not sent, empty if there is nothing to say
+    waits_until: datetime | None  # pace and holds of its site and engine included
     sent_at: datetime | None
     last_status: int | None
 
@@ -99,7 +100,7 @@ def explain(page_id: int) -> Explanation:
         message=refused.message if refused else "",
         guards=guards,
         urls=urls,
-        tracked=[_tracked(row) for row in _rows(page_id)],
+        tracked=_tracked(page_id),
         open_intents=[item for item in looks if item.state == IntentState.PLANNED],
         past_intents=[item for item in looks if item.state != IntentState.PLANNED][:PAST_INTENTS],
     )
@@ -214,18 +215,25 @@ def _rows(page_id: int) -> Iterator[TrackedUrl]:
     yield from rows.order_by("endpoint", F("sent_at").desc(nulls_last=True), "url")
 
 
-def _tracked(row: TrackedUrl) -> Tracked:
-    return Tracked(
-        endpoint=row.endpoint,
-        url=row.url,
-        change=row.change,
-        state=row.state,
-        reason=row.reason,
-        message=str(row.get_reason_display()) if row.reason else "",
-        waits_until=row.not_before,
-        sent_at=row.sent_at,
-        last_status=row.last_status,
-    )
+def _tracked(page_id: int) -> list[Tracked]:
+    waits = Waits(clock.now())
+    found = []
+    for row in _rows(page_id):
+        wait = waits.of(row)
+        found.append(
+            Tracked(
+                endpoint=row.endpoint,
+                url=row.url,
+                change=row.change,
+                state=row.state,
+                reason=row.reason,
+                message=wait.why,
+                waits_until=wait.until,
+                sent_at=row.sent_at,
+                last_status=row.last_status,
+            )
+        )
+    return found
 
 
 def _title(page: Any, intents: Sequence[Intent]) -> str:
@@ -269,6 +277,7 @@ def _schedule_sentence(intent: Intent) -> str:
 
 def _engine_sentences(page_id: int) -> Iterator[str]:
     rows = [row for row in _rows(page_id) if row.endpoint in conf.endpoints]
+    waits = Waits(clock.now())
     for endpoint in conf.endpoints:
         mine = [row for row in rows if row.endpoint == endpoint]
         told = [row for row in mine if row.state == UrlState.DELIVERED]
@@ -277,7 +286,7 @@ def _engine_sentences(page_id: int) -> Iterator[str]:
         for state in (UrlState.WAITING, UrlState.REJECTED, UrlState.FAILED, UrlState.SKIPPED):
             others = [row for row in mine if row.state == state]
             if others:
-                yield _untold_sentence(endpoint, others)
+                yield f"{_untold_sentence(endpoint, others)} {waits.of(others[0]).why}".strip()
 
 
 def _told_sentence(endpoint: str, rows: Sequence[TrackedUrl]) -> str:
@@ -306,7 +315,7 @@ def _told_sentence(endpoint: str, rows: Sequence[TrackedUrl]) -> str:
 
 
 def _untold_sentence(endpoint: str, rows: Sequence[TrackedUrl]) -> str:
-    last, count = rows[0], len(rows)
+    count = len(rows)
     text = {
         UrlState.WAITING: ngettext(
             "%(count)s URL waits to be told to %(engine)s.",
@@ -319,12 +328,11 @@ def _untold_sentence(endpoint: str, rows: Sequence[TrackedUrl]) -> str:
             count,
         ),
     }.get(
-        UrlState(last.state),
+        UrlState(rows[0].state),
         ngettext(
             "%(engine)s did not take %(count)s URL.",
             "%(engine)s did not take %(count)s URLs.",
             count,
         ),
     )
-    why = str(last.get_reason_display()) if last.reason else ""
-    return f"{text % {'engine': endpoint, 'count': count}} {why}".strip()
+    return text % {"engine": endpoint, "count": count}

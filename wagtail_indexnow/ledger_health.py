@@ -102,7 +102,14 @@ def _waiting(now: datetime) -> Iterator[Finding]:
     url = _unheld(now).order_by("not_before").values_list("not_before", flat=True).first()
     oldest = min((at for at in (intent, url) if at is not None), default=None)
     if oldest is None:
-        yield Finding(name="waiting", ok=True, message=_("Nothing is waiting."))
+        is_held = TrackedUrl.objects.ready(now).exists()
+        yield Finding(
+            name="waiting",
+            ok=None if is_held else True,
+            message=_("Nothing waits but what holds and pace keep back.")
+            if is_held
+            else _("Nothing is waiting."),
+        )
     elif oldest > now - WAITS_LONG:
         yield Finding(
             name="waiting",
@@ -123,8 +130,9 @@ def _unheld(now: datetime) -> QuerySet[TrackedUrl]:
     closed = Channel.objects.filter(
         Q(host=OuterRef("host")) | Q(host=""), endpoint=OuterRef("endpoint"), not_before__gt=now
     )
-    ready = TrackedUrl.objects.ready(now).filter(endpoint__in=conf.endpoints)
-    return ready.filter(~Exists(closed))
+    # Whatever the endpoint: the relay ends those of one that is gone, and SQLite, once told of
+    # endpoints, would look through all their rows.
+    return TrackedUrl.objects.ready(now).filter(~Exists(closed))
 
 
 def _holds(now: datetime) -> Iterator[Finding]:

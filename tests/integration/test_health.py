@@ -349,7 +349,7 @@ class TestWorkers:
         channels.hold(
             "engine", HOST, reason="rate_limited", until=timezone.now() + timedelta(hours=1)
         )
-        assert one("waiting").ok is True
+        assert one("waiting").ok is None
 
 
 class TestPublishScheduled:

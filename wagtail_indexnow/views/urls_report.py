@@ -10,9 +10,9 @@ from wagtail.admin.ui.tables import BulkActionsCheckboxColumn, Column
 from wagtail.admin.widgets.button import HeaderButton
 
 from .. import clock, permissions
-from ..constants import UrlState
 from ..models import TrackedUrl
 from ..page_urls import page_model
+from ..waiting import Waits
 from . import plots
 from .columns import NotedColumn, TitleColumn, answer, moment, url_tag
 from .filters import TrackedUrlFilterSet
@@ -82,7 +82,7 @@ class TrackedUrlsReport(IndexNowReport):
                 "get_state_display",
                 label=_("State"),
                 tag=lambda row: url_tag(row.state),
-                note=lambda row: explanation(row, self._now),
+                note=lambda row: str(self._waits.of(row)),
             ),
             NotedColumn(
                 "last_status",
@@ -113,6 +113,10 @@ class TrackedUrlsReport(IndexNowReport):
     def _now(self) -> datetime:
         # Once: the database is asked for it.
         return clock.now()
+
+    @cached_property
+    def _waits(self) -> Waits:
+        return Waits(self._now)
 
     @cached_property
     def _sees_deliveries(self) -> bool:
@@ -153,13 +157,3 @@ class TrackedUrlsReport(IndexNowReport):
 def page_edit_url(row: Any) -> str | None:
     """Return where a row's page is edited, while there is one."""
     return row.page and reverse("wagtailadmin_pages:edit", args=[row.page.pk])
-
-
-def explanation(row: TrackedUrl, now: datetime) -> str:
-    """Return why a URL waits or was not sent, and when it goes."""
-    sentences = [str(row.get_reason_display()) if row.reason else ""]
-    if row.state == UrlState.WAITING and row.not_before is not None:
-        is_ahead = row.not_before > now
-        when = _("Not before %(moment)s.") % {"moment": moment(row.not_before)}
-        sentences.append(str(when if is_ahead else _("Goes with the next delivery.")))
-    return " ".join(filter(None, sentences))

@@ -1,0 +1,126 @@
+"""A URL that waits says for what, wherever a person asks: pace, gap and hold have no row of it."""
+
+import io
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from example_site.engine import Answer
+from tests.factories import make_page, publish
+from wagtail_indexnow import channels, clock
+from wagtail_indexnow.constants import Reason
+from wagtail_indexnow.couriers import InlineCourier
+from wagtail_indexnow.explaining import explain, status_sentence
+from wagtail_indexnow.health import findings
+from wagtail_indexnow.models import Channel, TrackedUrl
+from wagtail_indexnow.relay import tick
+from wagtail_indexnow.waiting import Waits
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def news(indexnow: Any, site: Any, clock_at: Any) -> Any:
+    """A page whose URL is marked and not sent yet."""
+    page = publish(make_page(site.root_page, "news"))
+    announce(indexnow)
+    return page
+
+
+def announce(indexnow: Any) -> None:
+    """Let time pass until what was published is marked, and carry no delivery."""
+    indexnow.travel_to(timezone.now() + timedelta(seconds=6))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(InlineCourier, "deliver", lambda self, payload: None)
+        tick(InlineCourier())
+    Channel.objects.update(handed_at=None)
+
+
+def said(page: Any) -> str:
+    return str(Waits(clock.now()).of(TrackedUrl.objects.get(page_id=page.pk)))
+
+
+def test_url_that_nothing_keeps_back_goes_next(news: Any) -> None:
+    assert said(news) == "Goes with the next delivery."
+
+
+@pytest.mark.parametrize("host", ["", "www.example.com"], ids=["engine", "site"])
+@pytest.mark.parametrize("reason", [Reason.OTHER_INSTALLATION, Reason.RATE_LIMITED])
+def test_url_behind_a_hold_names_it_everywhere(news: Any, host: str, reason: Reason) -> None:
+    until = timezone.now() + HOUR
+    channels.hold("engine", host, reason=reason, until=until)
+
+    assert said(news).startswith(f"{reason.label} Not before Dec. 1, 2026 10:0")
+    assert str(reason.label) in status_sentence(news)
+    [tracked] = explain(news.pk).tracked
+    assert (tracked.message, tracked.waits_until) == (str(reason.label), until)
+    out = io.StringIO()
+    call_command("indexnow_explain", str(news.pk), stdout=out)
+    assert str(reason.label) in out.getvalue()
+
+
+def test_hold_whose_time_is_over_is_named_until_it_is_proved_otherwise(
+    indexnow: Any, news: Any
+) -> None:
+    channels.hold("engine", "www.example.com", reason=Reason.KEY_FILE, until=timezone.now())
+    indexnow.travel_to(timezone.now() + HOUR)
+
+    assert said(news) == f"{Reason.KEY_FILE.label} Goes with the next delivery."
+
+
+def test_url_told_a_short_while_ago_says_so(indexnow: Any, news: Any) -> None:
+    indexnow.settle()
+    publish(news)
+    announce(indexnow)
+
+    assert said(news) == (
+        "It was told a short while ago, and a URL is not sent again so soon. "
+        "Not before Dec. 1, 2026 09:10."
+    )
+
+
+def test_url_behind_another_ones_delivery_says_so(indexnow: Any, news: Any, site: Any) -> None:
+    indexnow.work()
+    later = publish(make_page(site.root_page, "later"))
+    announce(indexnow)
+    channels.take_slot("engine", "www.example.com")
+
+    assert said(later).startswith("Deliveries to its site keep a distance. Not before")
+
+
+def test_own_reason_and_hold_are_said_once_each(indexnow: Any, news: Any) -> None:
+    indexnow.engine.answer(Answer(status=429, headers={"Retry-After": "7200"}))
+    indexnow.work()
+    channels.hold(
+        "engine", "www.example.com", reason=Reason.KEY_FILE, until=timezone.now() + 3 * HOUR
+    )
+
+    assert said(news).startswith(f"{Reason.RATE_LIMITED.label} {Reason.KEY_FILE.label} Not before")
+    assert said(news).count(str(Reason.RATE_LIMITED.label)) == 1
+
+
+def test_ended_url_waits_for_nothing(indexnow: Any, news: Any) -> None:
+    indexnow.engine.answer(Answer(status=422))
+    indexnow.work()
+    channels.hold("engine", "", reason=Reason.RATE_LIMITED, until=timezone.now() + HOUR)
+
+    assert said(news) == Reason.UNPROCESSABLE.label
+
+
+def test_any_number_of_urls_costs_one_query(news: Any, django_assert_num_queries: Any) -> None:
+    rows = list(TrackedUrl.objects.all()) * 3
+    with django_assert_num_queries(1):
+        waits = Waits(timezone.now())
+        assert len([waits.of(row) for row in rows]) == 3
+
+
+def test_check_does_not_say_that_nothing_waits_while_a_hold_keeps_urls_back(news: Any) -> None:
+    channels.hold("engine", "", reason=Reason.OTHER_INSTALLATION, until=timezone.now() + HOUR)
+
+    [found] = [finding for finding in findings(live=False) if finding.name == "waiting"]
+
+    assert (found.ok, found.message) == (None, "Nothing waits but what holds and pace keep back.")
