@@ -9,7 +9,10 @@ _SERVE_IT = _(
     "Include wagtail_indexnow.urls at the root of ROOT_URLCONF, before Wagtail's URLs and outside "
     "i18n_patterns(), and let every proxy pass the request on."
 )
-_ALLOW_IT = _("Let requests for the key file pass: engines fetch it without cookies or scripts.")
+_ALLOW_IT = _(
+    "Let requests for the key file pass: engines fetch it without cookies or scripts. If this is a "
+    "copy of the site, set WAGTAIL_INDEXNOW['ENABLED'] to False here instead."
+)
 _REACH_IT = _(
     "Check the host's name and firewall. Where only workers cannot reach the public name, set "
     "WAGTAIL_INDEXNOW['KEY_FILE_CONNECT_TO']."
@@ -17,9 +20,13 @@ _REACH_IT = _(
 _CLEAN_IT = _("Save the file without anything around the key, or let Django serve it.")
 _COPY = _(
     "If this is a copy of the site, set WAGTAIL_INDEXNOW['ENABLED'] to False here. If it is the "
-    "same site, give all its servers the same SECRET_KEY."
+    "same site, give all its servers the same SECRET_KEY, and name a former one in "
+    "SECRET_KEY_FALLBACKS."
 )
-_NAME_IT = _("Name the host in WAGTAIL_INDEXNOW['HOSTS'] or in ALLOWED_HOSTS.")
+_NAME_IT = _(
+    "If this is a copy of the site, set WAGTAIL_INDEXNOW['ENABLED'] to False here. If it is the "
+    "public site, name the host in WAGTAIL_INDEXNOW['HOSTS'] or in ALLOWED_HOSTS."
+)
 _NOTHING = _("Nothing to do: it is tried again by itself.")
 _SLOW_DOWN = _(
     "Nothing to do. If it happens again and again, lower WAGTAIL_INDEXNOW['RATE_LIMIT']."
@@ -42,7 +49,10 @@ KEY_FILE_FIXES: dict[str, Promise] = {
     KeyFile.UNREACHABLE: _REACH_IT,
     KeyFile.SERVER_FAULT: _("Look into the server's own log for this request."),
     KeyFile.WRONG_HOST: _("Add the host in Settings → Sites, or to WAGTAIL_INDEXNOW['HOSTS']."),
-    KeyFile.PRIVATE_HOST: _("Give the site its public name in Settings → Sites."),
+    KeyFile.PRIVATE_HOST: _(
+        "Give the site its public name in Settings → Sites. If this is a copy of the site, set "
+        "WAGTAIL_INDEXNOW['ENABLED'] to False here instead."
+    ),
     KeyFile.OTHER_INSTALLATION: _COPY,
     KeyFile.UNSIGNED: _(
         "Let Django serve the file, or put the key of the static file into "
@@ -52,7 +62,7 @@ KEY_FILE_FIXES: dict[str, Promise] = {
 
 REASON_FIXES: dict[str, Promise] = {
     Reason.FOREIGN_HOST: _NAME_IT,
-    Reason.KEY_FILE: _("Run manage.py indexnow_check: it says what is wrong with the key file."),
+    Reason.KEY_FILE: _("Mend what manage.py indexnow_check says of the key file."),
     Reason.OTHER_INSTALLATION: _COPY,
     Reason.KEY_UNVERIFIED: _NOTHING,
     Reason.KEY_REFUSED: _("Make a new key: manage.py indexnow_rotate_key %(host)s"),

@@ -239,7 +239,8 @@ def served_sites_check(site: Site) -> Found:
             f"The Site {site.hostname!r}, port {site.port}, is not served here: its pages are not "
             "announced.",
             "Give it its public name in Settings → Sites, and name that in ALLOWED_HOSTS or in "
-            f"{SETTING}['HOSTS'].",
+            f"{SETTING}['HOSTS']. If this is a copy of the site, set {SETTING}['ENABLED'] to False "
+            "instead.",
         )
 
 

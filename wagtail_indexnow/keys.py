@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -110,7 +111,7 @@ def prove(host: str, scheme: str, *, fresh: bool = False) -> Proof:
     result = check_key_file(host, scheme, fresh=fresh)
     if result == KeyFile.OK or not row.previous_key:
         return Proof(key=row.key, result=result)
-    previous = _look(host, scheme, row.previous_key)
+    previous = _look(row, scheme, row.previous_key)
     if previous == KeyFile.OK:
         return Proof(key=row.previous_key, result=previous)
     is_foreign = previous == KeyFile.OTHER_INSTALLATION
@@ -126,7 +127,7 @@ def check_key_file(host: str, scheme: str, *, fresh: bool = False) -> str:
     now = clock.now()
     if not fresh and _is_proved(row, now):
         return KeyFile.OK
-    result = _look(host, scheme, row.key)
+    result = _look(row, scheme, row.key)
     _remember(row, result, now)
     return result
 
@@ -193,15 +194,17 @@ def _is_proved(row: HostKey, now: datetime) -> bool:
 
 
 def _remember(row: HostKey, result: str, now: datetime) -> None:
+    found: dict[str, Any] = {"checked_key": row.key, "checked_at": now, "check_result": result}
+    if result == KeyFile.OK:
+        found["checked_by"] = instance_token()
     # Only as long as it is still the key that was looked at.
-    HostKey.objects.filter(pk=row.pk, key=row.key).update(
-        checked_key=row.key, checked_at=now, checked_by=instance_token(), check_result=result
-    )
+    HostKey.objects.filter(pk=row.pk, key=row.key).update(**found)
     if result != KeyFile.OK:
         logger.warning("key file host=%s key=%s result=%s", row.host, mask(row.key), result)
 
 
-def _look(host: str, scheme: str, key: str) -> str:
+def _look(row: HostKey, scheme: str, key: str) -> str:
+    host = row.host
     connect_to = _connect_to(host)
     if connect_to is None:
         if not _is_ours(host):
@@ -209,7 +212,19 @@ def _look(host: str, scheme: str, key: str) -> str:
         if hosts.is_private(host) and not _is_all_loopback():
             return KeyFile.PRIVATE_HOST
     answer = client.fetch_key_file(key_location(scheme, host, key), connect_to=connect_to)
-    return _judge(answer, key, is_configured=_configured(host) is not None)
+    result = _judge(answer, key, is_configured=_configured(host) is not None)
+    # A file without a mark, or asked for past the public address, is as easily found by a copy.
+    is_public_mark = connect_to is None and INSTANCE_HEADER.lower() in answer.headers
+    if result == KeyFile.OK and not is_public_mark and _is_proved_elsewhere(row):
+        return KeyFile.OTHER_INSTALLATION
+    return result
+
+
+def _is_proved_elsewhere(row: HostKey) -> bool:
+    """Say whether it was another installation that proved this key; a copy has its row."""
+    return (
+        row.checked_key == row.key and bool(row.checked_by) and not matches_instance(row.checked_by)
+    )
 
 
 def _connect_to(host: str) -> str | None:

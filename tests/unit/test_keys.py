@@ -263,7 +263,61 @@ def test_c30_reasons_why_a_key_file_fails_are_told_apart(
 
     kept = HostKey.objects.get()
     assert (kept.check_result, kept.checked_key, kept.checked_at) == (result, KEY, START)
-    assert keys.matches_instance(kept.checked_by)
+    assert kept.checked_by == ""
+
+
+@pytest.fixture
+def copied(db: None) -> HostKey:
+    """The row of a key that production proved, in a copy of its database."""
+    return HostKey.objects.create(
+        host=HOST,
+        key=KEY,
+        checked_key=KEY,
+        checked_at=START,
+        checked_by="f" * 32,
+        check_result=KeyFile.OK,
+        created_at=START,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "signed"),
+    [
+        ({"KEY_FILE_CONNECT_TO": {HOST: "http://web:8000"}}, True),
+        ({"KEYS": {HOST: KEY}}, False),
+    ],
+    ids=["its own web server", "a static file"],
+)
+def test_promise_7_what_a_copy_finds_past_the_public_address_proves_nothing(
+    web: Web, settings: Any, copied: HostKey, changes: Any, signed: bool
+) -> None:
+    configure(settings, **changes)
+    if not signed:
+        web.serve = lambda url: Answer(status=200, body=KEY.encode())
+
+    for _look in range(2):
+        assert keys.check_key_file(HOST, "https", fresh=True) == KeyFile.OTHER_INSTALLATION
+
+    settings.SECRET_KEY_FALLBACKS = ["the former secret key"]
+    copied.checked_by = keys._token("the former secret key")
+    copied.save()
+    assert keys.check_key_file(HOST, "https", fresh=True) == KeyFile.OK
+    settings.SECRET_KEY_FALLBACKS = []
+    assert keys.check_key_file(HOST, "https", fresh=True) == KeyFile.OK
+
+
+def test_a_new_key_belongs_to_whoever_made_it(web: Web, settings: Any, copied: HostKey) -> None:
+    configure(settings, KEY_FILE_CONNECT_TO={HOST: "http://web:8000"})
+
+    keys.rotate(HOST)
+
+    assert keys.check_key_file(HOST, "https") == KeyFile.OK
+
+
+def test_a_mark_at_the_public_address_is_proof_whoever_proved_it_before(
+    web: Web, copied: HostKey
+) -> None:
+    assert keys.check_key_file(HOST, "https") == KeyFile.OK
 
 
 def test_a_static_file_passes_for_a_host_in_keys(web: Web, settings: Any) -> None:
