@@ -6,6 +6,7 @@ No handler sends anything, and none of their faults reaches whoever publishes.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Model, QuerySet
@@ -44,18 +45,24 @@ def on_page_published(sender: type, instance: Any, revision: Any = None, **kwarg
         intents.plan_publish(page=instance, revision_id=revision.pk if revision else None)
 
 
-@shielded
+@never_fails
 def on_revision_saved(sender: type, instance: Any, raw: bool = False, **kwargs: Any) -> None:
     """Plan a go-live: the only event that every way of scheduling a page has in common."""
-    expected_at = instance.approved_go_live_at
-    if raw or not conf.enabled or expected_at is None or expected_at <= timezone.now():
+    # Nearly every revision ends here, and costs no savepoint.
+    if not raw and instance.approved_go_live_at is not None and conf.enabled:
+        _plan_go_live(instance, instance.approved_go_live_at)
+
+
+@shielded
+def _plan_go_live(revision: Any, expected_at: datetime) -> None:
+    if expected_at <= timezone.now():
         return
-    if not issubclass(instance.base_content_type.model_class() or Model, page_model()):
+    if not issubclass(revision.base_content_type.model_class() or Model, page_model()):
         return
-    page = page_model().objects.filter(pk=instance.object_id).first()
-    if page is None or page.live_revision_id == instance.pk:
+    page = page_model().objects.filter(pk=revision.object_id).first()
+    if page is None or page.live_revision_id == revision.pk:
         return
-    intents.plan_go_live(page=page, revision_id=instance.pk, expected_at=expected_at)
+    intents.plan_go_live(page=page, revision_id=revision.pk, expected_at=expected_at)
     if page.live and page.last_published_at is not None and page.live_revision_id is None:
         # Wagtail takes such a page offline when it is scheduled, and says nothing.
         _plan_removal(page.specific)

@@ -3,6 +3,7 @@
 import logging
 import socket
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import dramatiq
@@ -10,6 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from dramatiq.brokers.redis import RedisBroker
 
 from tests.factories import make_page, publish
@@ -21,6 +23,7 @@ from wagtail_indexnow.relay import keep_house
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "https://www.example.com/en/news/"
+SOON = timedelta(minutes=1)
 
 
 @pytest.fixture
@@ -40,9 +43,8 @@ def without_ledger() -> Iterator[None]:
 
 def queries_of_a_publish(page: Any) -> list[str]:
     page = type(page).objects.get(pk=page.pk)
-    revision = page.save_revision()
     with CaptureQueriesContext(connection) as captured:
-        revision.publish()
+        page.save_revision().publish()
     return [query["sql"] for query in captured]
 
 
@@ -64,6 +66,31 @@ def test_publish_costs_at_most_four_queries(indexnow: Any, news: Any, in_transac
 
     assert len(with_app) - len(without) <= 4, with_app
     assert Intent.objects.count() == 1
+
+
+def test_scheduled_publish_costs_at_most_four_queries(indexnow: Any, news: Any) -> None:
+    def measure() -> list[str]:
+        page = type(news).objects.get(pk=news.pk)
+        page.go_live_at = timezone.now() + timedelta(hours=1)
+        revision = page.save_revision()
+        indexnow.configure(ENABLED=True)
+        revision.publish()
+        indexnow.configure(ENABLED=not is_without)
+        indexnow.travel_to(page.go_live_at)
+        revision = type(revision).objects.get(pk=revision.pk)
+        with CaptureQueriesContext(connection) as captured:
+            revision.publish()
+        return [query["sql"] for query in captured]
+
+    publish(news)
+    is_without = True
+    without = measure()
+    is_without = False
+    with_app = measure()
+
+    assert len(with_app) - len(without) <= 4, with_app
+    assert Intent.objects.filter(kind="go_live", run_at__lte=timezone.now() + SOON).exists()
+    assert not Intent.objects.filter(kind="publish", created_at=timezone.now()).exists()
 
 
 def test_b33_publish_touches_no_socket(
