@@ -224,7 +224,7 @@ def _hints() -> Iterator[str]:
     connection = transaction.get_connection(router.db_for_write(Intent))
     if connection.in_atomic_block and connection.run_on_commit:
         yield (
-            f"{len(connection.run_on_commit)} on_commit callbacks have not run in this test's "
+            f"{len(connection.run_on_commit)} on_commit callback(s) did not run in this test's "
             "transaction. Wagtail tells of a changed slug in one: use captureOnCommitCallbacks("
             "execute=True), or a test without a surrounding transaction."
         )
