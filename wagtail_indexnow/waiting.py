@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from django.db.models import Q
 from django.utils.translation import gettext as _
@@ -34,12 +35,16 @@ class Wait:
 
 
 class Waits:
-    """Answers for any number of URLs, with one query for all."""
+    """Answers for any number of URLs, with one query for all that wait."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
-        rows = Channel.objects.filter(~Q(hold_reason="") | Q(not_before__gt=now))
-        self._channels = {(row.endpoint, row.host): row for row in rows}
+
+    @cached_property
+    def _channels(self) -> dict[tuple[str, str], Channel]:
+        """Return the channels that are held or have to pause."""
+        rows = Channel.objects.filter(~Q(hold_reason="") | Q(not_before__gt=self._now))
+        return {(row.endpoint, row.host): row for row in rows}
 
     def of(self, url: TrackedUrl) -> Wait:
         """Return what there is to say of one URL, whatever its state."""
