@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.utils import timezone
+from wagtail import VERSION
 from wagtail.models import Page
 
 from tests.factories import make_page, publish
@@ -52,6 +53,7 @@ def test_w11_alias_of_a_live_page_is_told_if_the_site_wants_it(indexnow: Any, so
     assert indexnow.settled() == [ALIAS]
 
 
+@pytest.mark.skipif(VERSION < (7, 4, 3), reason="until then Wagtail left an alias its old time")
 def test_refreshed_alias_is_told_if_the_site_wants_it(indexnow: Any, source: Any) -> None:
     indexnow.configure(ALIASES=True)
     make_alias(source)
