@@ -48,6 +48,9 @@ INSTALLED_APPS = [
 
 # Doors to pages that not every environment has: Wagtail 8's REST API, and wagtail-localize.
 INSTALLED_APPS += [name for name in ("wagtail.api.v3", "wagtail_localize") if find_spec(name)]
+if os.environ.get("DATABASE") == "postgres":
+    # Since 6.1 Django demands it of whoever has fields of PostgreSQL's, as Wagtail's search does.
+    INSTALLED_APPS += ["django.contrib.postgres"]
 
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
