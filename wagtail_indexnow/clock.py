@@ -29,7 +29,8 @@ def now() -> datetime:
     with connection.cursor() as cursor:
         cursor.execute(query)
         value = cast(datetime, cursor.fetchone()[0]).replace(tzinfo=UTC)
-    return value if settings.USE_TZ else timezone.make_naive(value)
+    # The site's zone, as Django stores it: the active one may be that of an editor.
+    return value if settings.USE_TZ else timezone.make_naive(value, timezone.get_default_timezone())
 
 
 def _model() -> type:

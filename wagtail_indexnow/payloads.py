@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from django.utils import timezone
+
 from .constants import PAYLOAD_VERSION
 from .exceptions import PayloadError
 
@@ -38,7 +40,11 @@ def iso(moment: datetime | None) -> str | None:
 
     One without a zone is in that of the site, never in that of the editor who happens to look.
     """
-    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="microseconds")
+    if moment is None:
+        return None
+    is_aware = timezone.is_aware(moment)
+    aware = moment if is_aware else timezone.make_aware(moment, timezone.get_default_timezone())
+    return aware.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def announcement(refs: Sequence[IntentRef], meta: Mapping[str, str | None]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 import time_machine
 from django.db import connection, connections, transaction
+from django.utils import timezone
 
 from wagtail_indexnow import channels, clock, deliveries, keys, pruning, tracked_urls
 from wagtail_indexnow.constants import Change, Reason, UrlState
@@ -198,6 +199,16 @@ def test_the_clock_is_the_databases_however_wrong_a_workers_own_is() -> None:
         there = DATABASE_NOW()
 
     assert timedelta(0) <= there - right < timedelta(seconds=60)
+
+
+def test_without_use_tz_the_clock_is_the_sites_whatever_zone_an_editor_has(settings: Any) -> None:
+    settings.USE_TZ = False
+
+    with timezone.override("Pacific/Kiritimati"):
+        seen = DATABASE_NOW()
+
+    assert abs(seen - DATABASE_NOW()) < timedelta(seconds=60)
+    assert timezone.is_naive(seen)
 
 
 def test_c60_workers_whose_clocks_are_90_s_apart_keep_one_pace(
