@@ -150,3 +150,44 @@ def test_go_live_far_ahead_hides_no_removal(indexnow: Any, news: Any) -> None:
     reconciling.reconcile_wide()
 
     assert indexnow.settled() == [URL]
+
+
+@pytest.mark.parametrize(
+    ("losses", "is_at_once"), [(1, True), (5, False)], ids=["once", "until its next hand-over"]
+)
+def test_section_that_others_tell_of_meanwhile_is_looked_at_again(
+    indexnow: Any,
+    site: Any,
+    news: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    losses: int,
+    is_at_once: bool,
+) -> None:
+    """Chunk by chunk; one that keeps losing is left to the next hand-over, with its place."""
+    section = publish(make_page(site.root_page, "section"))
+    for name in ("a", "b", "c"):
+        publish(make_page(section, name))
+    publish(news)
+    indexnow.settled()
+    indexnow.travel_to(timezone.now() + timedelta(hours=1))
+    Page.objects.get(pk=section.pk).move(Page.objects.get(pk=news.pk), pos="last-child")
+    monkeypatch.setattr(subtrees, "CHUNK_SIZE", 2)
+    mark, lost = tracked_urls.mark, []
+
+    def losing(marks: Any, *, now: datetime) -> None:
+        # The first chunk is done by then.
+        if TrackedUrl.objects.filter(url__startswith=URL + "section/").exists():
+            lost.append(timezone.now())
+            if len(lost) <= losses:
+                raise tracked_urls.OutdatedError
+        mark(marks, now=now)
+
+    monkeypatch.setattr(tracked_urls, "mark", losing)
+
+    told = indexnow.settled(minutes=60)
+
+    root = URL.removesuffix("news/")
+    paths = ["section/", "section/a/", "section/b/", "section/c/"]
+    assert told == sorted(f"{base}{path}" for base in (root, URL) for path in paths)
+    assert (lost[losses] == lost[0]) is is_at_once
+    assert not Intent.objects.planned().exists()
