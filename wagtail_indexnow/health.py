@@ -115,13 +115,10 @@ def _proved_key_file(host: str, scheme: str) -> Finding:
 
 def _remembered_key_file(host: str) -> Finding:
     row = HostKey.objects.filter(host=host).first()
-    if row is None or row.checked_key != row.key or _is_proved_by_others(row):
+    is_copied = row is not None and row.check_result == KeyFile.OK and keys.is_proved_elsewhere(row)
+    if row is None or row.checked_key != row.key or is_copied:
         return _key_file(host, None, _("The key file has not been looked at yet."))
     return _judged_key_file(host, row.check_result)
-
-
-def _is_proved_by_others(row: HostKey) -> bool:
-    return row.check_result == KeyFile.OK and not keys.matches_instance(row.checked_by)
 
 
 def _judged_key_file(host: str, result: str) -> Finding:

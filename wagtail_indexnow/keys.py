@@ -29,6 +29,7 @@ __all__ = [
     "Proof",
     "check_key_file",
     "instance_token",
+    "is_proved_elsewhere",
     "key_for",
     "key_location",
     "mask",
@@ -215,12 +216,12 @@ def _look(row: HostKey, scheme: str, key: str) -> str:
     result = _judge(answer, key, is_configured=_configured(host) is not None)
     # A file without a mark, or asked for past the public address, is as easily found by a copy.
     is_public_mark = connect_to is None and INSTANCE_HEADER.lower() in answer.headers
-    if result == KeyFile.OK and not is_public_mark and _is_proved_elsewhere(row):
+    if result == KeyFile.OK and not is_public_mark and is_proved_elsewhere(row):
         return KeyFile.OTHER_INSTALLATION
     return result
 
 
-def _is_proved_elsewhere(row: HostKey) -> bool:
+def is_proved_elsewhere(row: HostKey) -> bool:
     """Say whether it was another installation that proved this key; a copy has its row."""
     return (
         row.checked_key == row.key and bool(row.checked_by) and not matches_instance(row.checked_by)
