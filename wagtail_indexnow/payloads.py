@@ -42,9 +42,9 @@ def iso(moment: datetime | None) -> str | None:
     """
     if moment is None:
         return None
-    is_aware = timezone.is_aware(moment)
-    aware = moment if is_aware else timezone.make_aware(moment, timezone.get_default_timezone())
-    return aware.astimezone(UTC).isoformat(timespec="microseconds")
+    if timezone.is_naive(moment):
+        moment = timezone.make_aware(moment, timezone.get_default_timezone())
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def announcement(refs: Sequence[IntentRef], meta: Mapping[str, str | None]) -> dict[str, Any]:
