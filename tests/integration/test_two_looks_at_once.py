@@ -126,7 +126,6 @@ def test_url_whose_answer_was_lost_is_told_as_removed(indexnow: Any, news: Any) 
 def test_removals_of_hosts_that_are_not_served_are_not_planned_for_ever(
     indexnow: Any, news: Any, settings: Any
 ) -> None:
-
     publish(news)
     indexnow.settled()
     settings.ALLOWED_HOSTS = ["elsewhere.example"]
@@ -139,7 +138,6 @@ def test_removals_of_hosts_that_are_not_served_are_not_planned_for_ever(
 
 
 def test_go_live_far_ahead_hides_no_removal(indexnow: Any, news: Any) -> None:
-
     publish(news)
     indexnow.settled()
     page = ArticlePage.objects.get(pk=news.pk)
@@ -159,6 +157,7 @@ def test_section_that_others_tell_of_meanwhile_is_looked_at_again(
     indexnow: Any,
     site: Any,
     news: Any,
+    small_chunks: None,
     monkeypatch: pytest.MonkeyPatch,
     losses: int,
     is_at_once: bool,
@@ -171,7 +170,6 @@ def test_section_that_others_tell_of_meanwhile_is_looked_at_again(
     indexnow.settled()
     indexnow.travel_to(timezone.now() + timedelta(hours=1))
     Page.objects.get(pk=section.pk).move(Page.objects.get(pk=news.pk), pos="last-child")
-    monkeypatch.setattr(subtrees, "CHUNK_SIZE", 2)
     mark, lost = tracked_urls.mark, []
 
     def losing(marks: Any, *, now: datetime) -> None:

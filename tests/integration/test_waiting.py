@@ -1,4 +1,4 @@
-"""A URL that waits says for what, wherever a person asks: pace, gap and hold have no row of it."""
+"""A URL that waits says for what, wherever a person asks: pace and holds are not in its row."""
 
 import io
 from datetime import timedelta
