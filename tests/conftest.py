@@ -15,8 +15,8 @@ from example_site.engine import Engine
 from tests.factories import make_site
 from wagtail_indexnow import clock
 from wagtail_indexnow.conf import conf
-from wagtail_indexnow.couriers import InlineCourier
-from wagtail_indexnow.relay import next_due, run_until_idle
+from wagtail_indexnow.relay.dispatch import next_due, run_until_idle
+from wagtail_indexnow.relay.senders import InlineCourier
 
 
 @pytest.fixture(autouse=True)

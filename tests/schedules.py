@@ -5,8 +5,8 @@ from datetime import timedelta
 from django.db import connection
 from django.utils import timezone
 
-from wagtail_indexnow import intents
 from wagtail_indexnow.constants import IntentState, Kind
+from wagtail_indexnow.ledger import intents
 from wagtail_indexnow.models import Intent
 
 FIRST_PAGE_ID = 1_000_000  # no page has it

@@ -2,16 +2,10 @@
 
 from django.urls import URLPattern, path
 
-from .views.deliveries_report import DeliveriesReport, DeliveryView
+from .views.events_report import AnnouncementsReport, ScheduleReport
 from .views.page_status import PageStatusView
-from .views.schedule_report import AnnouncementsReport, ScheduleReport
-from .views.settings_page import (
-    ReleaseHold,
-    RotateKeyView,
-    SettingsView,
-    SubmitHome,
-    VerifyKey,
-)
+from .views.settings_page import ReleaseHold, RotateKeyView, SettingsView, SubmitHome, VerifyKey
+from .views.submissions_report import DeliveriesReport, DeliveryView
 from .views.urls_report import TrackedUrlsReport
 
 app_name = "wagtail_indexnow_admin"

@@ -22,7 +22,7 @@ def _add_relay() -> None:
     """Let the site's workers run the relay: they load the broker, and so this middleware."""
     import dramatiq
 
-    from .middleware import RelayMiddleware
+    from .relay.worker_thread import RelayMiddleware
 
     broker = dramatiq.get_broker()
     if not any(isinstance(middleware, RelayMiddleware) for middleware in broker.middleware):

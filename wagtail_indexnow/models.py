@@ -10,15 +10,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
-from .constants import (
-    LEASE_MAX,
-    LEASE_MIN,
-    Change,
-    IntentState,
-    Kind,
-    Reason,
-    UrlState,
-)
+from .constants import LEASE_MAX, LEASE_MIN, Change, IntentState, Kind, Reason, UrlState
 
 
 def lease_for(handed_count: int) -> timedelta:

@@ -16,7 +16,9 @@ from django.utils.translation import gettext_lazy as _
 from wagtail.admin.panels import Panel
 from wagtail.admin.ui.components import Component
 
-from . import advice, clock, explaining, findings, health, intents, ledger_health, permissions
+from . import clock, permissions
+from .diagnostics import advice, explanation, findings, health, ledger_health
+from .ledger import intents
 from .models import Intent
 
 logger = logging.getLogger(__name__)
@@ -73,7 +75,7 @@ def sentence(page: Any) -> str:
     """Return a page's status, or nothing if even that fails: the editor must open."""
     try:
         with intents.savepoint():
-            return explaining.status_sentence(page)
+            return explanation.status_sentence(page)
     except Exception:
         logger.exception("page=%s state=no_status", page.pk)
         return ""

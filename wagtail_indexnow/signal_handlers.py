@@ -21,12 +21,13 @@ from wagtail.signals import (
     pre_page_move,
 )
 
-from . import former_urls, intents
 from .conf import conf
 from .constants import APP_LABEL, Kind
-from .intents import never_fails, shielded
+from .ledger import intents
+from .ledger.intents import never_fails, shielded
 from .models import TrackedUrl
-from .page_urls import page_model
+from .pages import former_urls
+from .pages.public_urls import page_model
 
 #: Page → what it was called, between the two signals of a move.
 _moving: ContextVar[dict[int, list[former_urls.Snapshot]] | None] = ContextVar(

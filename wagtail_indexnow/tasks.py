@@ -8,7 +8,7 @@ from typing import Any
 
 import dramatiq
 
-from . import working
+from . import worker
 from .conf import conf
 from .constants import ANNOUNCE_ACTOR, DELIVER_ACTOR
 
@@ -16,10 +16,10 @@ from .constants import ANNOUNCE_ACTOR, DELIVER_ACTOR
 @dramatiq.actor(actor_name=ANNOUNCE_ACTOR, queue_name=conf.queue)
 def announce(payload: dict[str, Any]) -> None:
     """Announce the intents that the message names."""
-    working.announce(payload)
+    worker.announce(payload)
 
 
 @dramatiq.actor(actor_name=DELIVER_ACTOR, queue_name=conf.queue)
 def deliver(payload: dict[str, Any]) -> None:
     """Deliver what waits for the channel that the message names."""
-    working.deliver(payload)
+    worker.deliver(payload)

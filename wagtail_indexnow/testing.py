@@ -25,13 +25,14 @@ from django.test import override_settings
 from django.utils import timezone
 from wagtail.models import Site
 
-from . import clock, deliveries, hosts
-from .announcing import announce
+from . import clock, hosts
 from .conf import SETTING
 from .constants import LIST_SIZE, IntentState, Kind, Reason, UrlState
 from .models import Intent, TrackedUrl
+from .pages.announcing import announce
 from .payloads import IntentRef
-from .responses import Answer, Verdict
+from .submission import claims
+from .submission.responses import Answer, Verdict
 
 __all__ = ["Submission", "Submissions", "record_submissions"]
 
@@ -144,12 +145,12 @@ class Submissions(Sequence[Submission]):
         due_at = waiting.aggregate(at=Max("not_before"))["at"]
         accepted = Verdict(url_state=UrlState.DELIVERED, proven=True)
         for host in sorted(set(waiting.values_list("host", flat=True))):
-            while claimed := deliveries.claim(ENDPOINT, host, now=due_at):
+            while claimed := claims.claim(ENDPOINT, host, now=due_at):
                 self._recorded += [
                     Submission(url=row.url, change=row.change, page_id=row.page_id)
                     for row in claimed.rows
                 ]
-                deliveries.record(claimed, Answer(status=200), accepted, now=due_at)
+                claims.record(claimed, Answer(status=200), accepted, now=due_at)
 
     def _difference(self, missing: set[str], unexpected: set[str]) -> str:
         changes = {submission.url: submission.change for submission in self._recorded}

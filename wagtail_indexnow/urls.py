@@ -3,8 +3,8 @@
 from django.db import DatabaseError
 from django.urls import path, register_converter
 
-from . import keys
 from .conf import KEY_PATTERN
+from .submission import keys
 from .views.key_file import key_file
 
 

@@ -9,14 +9,8 @@ from wagtail import hooks
 from wagtail.admin.menu import MenuItem
 from wagtail.admin.widgets.button import Button
 
-from . import admin_urls, history, panels, permissions
-from .views.bulk_actions import (
-    CancelIntents,
-    ResendUrls,
-    SendIntentsNow,
-    SubmitPages,
-    submit_url,
-)
+from . import admin_urls, log_actions, panels, permissions
+from .views.bulk_actions import CancelIntents, ResendUrls, SendIntentsNow, SubmitPages, submit_url
 
 
 class PolicyMenuItem(MenuItem):  # Wagtail has no types
@@ -80,7 +74,7 @@ def register_icons(icons: list[str]) -> list[str]:
 
 @hooks.register("register_log_actions")
 def register_log_actions(actions: Any) -> None:
-    for action, (label, message) in history.ACTIONS.items():
+    for action, (label, message) in log_actions.ACTIONS.items():
         actions.register_action(action, label, message)
 
 

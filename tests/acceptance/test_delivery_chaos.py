@@ -14,10 +14,11 @@ import pytest
 
 from example_site.engine import Answer
 from tests.processes import Process, eventually, throughout
-from wagtail_indexnow import clock, tracked_urls
+from wagtail_indexnow import clock
 from wagtail_indexnow.constants import Change, Reason, UrlState
+from wagtail_indexnow.ledger import tracked_urls
+from wagtail_indexnow.ledger.tracked_urls import Marked
 from wagtail_indexnow.models import Delivery, TrackedUrl
-from wagtail_indexnow.tracked_urls import Marked
 
 pytestmark = [
     pytest.mark.process,

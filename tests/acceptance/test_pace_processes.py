@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.processes import eventually
-from wagtail_indexnow import clock, tracked_urls
+from wagtail_indexnow import clock
 from wagtail_indexnow.constants import Change
-from wagtail_indexnow.tracked_urls import Marked
+from wagtail_indexnow.ledger import tracked_urls
+from wagtail_indexnow.ledger.tracked_urls import Marked
 
 pytestmark = [
     pytest.mark.process,

@@ -12,9 +12,9 @@ from django.utils import timezone
 from wagtail.models import GroupPagePermission, Page, Site
 
 from tests.factories import make_page, make_site
-from wagtail_indexnow import channels
+from wagtail_indexnow.ledger import channels
+from wagtail_indexnow.ledger.tracked_urls import url_hash
 from wagtail_indexnow.models import Delivery, Intent, TrackedUrl
-from wagtail_indexnow.tracked_urls import url_hash
 
 HOST = "www.example.com"
 ADMIN = "/admin/indexnow/"

@@ -11,8 +11,9 @@ from wagtail.models import Page
 
 from tests.admin.conftest import ADMIN, HOST
 from tests.factories import make_page
-from wagtail_indexnow import channels, keys
+from wagtail_indexnow.ledger import channels
 from wagtail_indexnow.models import Channel, HostKey, Intent, TrackedUrl
+from wagtail_indexnow.submission import keys
 
 pytestmark = pytest.mark.django_db
 

@@ -14,8 +14,8 @@ from example_site.engine import Answer
 from tests.admin.conftest import ADMIN, HOST
 from tests.admin.test_urls_report import queries, rows, shown
 from tests.factories import make_page, publish
-from wagtail_indexnow import keys
 from wagtail_indexnow.models import Delivery
+from wagtail_indexnow.submission import keys
 
 pytestmark = pytest.mark.django_db
 REPORT = f"{ADMIN}deliveries/"

@@ -15,7 +15,8 @@ from wagtail.models import Page
 from tests.admin.conftest import ADMIN
 from tests.admin.test_urls_report import shown
 from tests.factories import make_page, publish
-from wagtail_indexnow import explaining, intents
+from wagtail_indexnow.diagnostics import explanation
+from wagtail_indexnow.ledger import intents
 from wagtail_indexnow.models import Intent
 from wagtail_indexnow.panels import IndexNowPanel
 from wagtail_indexnow.wagtail_hooks import page_header_buttons, page_listing_more_buttons
@@ -89,7 +90,7 @@ def test_editor_opens_even_if_nothing_can_be_found_out(
     def fail(page: Any) -> str:
         raise fault
 
-    monkeypatch.setattr(explaining, "status_sentence", fail)
+    monkeypatch.setattr(explanation, "status_sentence", fail)
 
     page = shown(superuser, report=f"/admin/pages/{news.pk}/edit/")
 

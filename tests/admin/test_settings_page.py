@@ -12,8 +12,10 @@ from example_site.engine import Answer
 from tests.admin.conftest import ADMIN, HOST
 from tests.admin.test_urls_report import queries, shown
 from tests.factories import make_page, publish
-from wagtail_indexnow import channels, health, keys
+from wagtail_indexnow.diagnostics import health
+from wagtail_indexnow.ledger import channels
 from wagtail_indexnow.models import Channel, HostKey, Intent
+from wagtail_indexnow.submission import keys
 
 pytestmark = pytest.mark.django_db
 SETTINGS = f"{ADMIN}settings/"

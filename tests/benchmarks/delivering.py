@@ -13,11 +13,11 @@ from tests.acceptance.stage import Stage
 from tests.benchmarks.measuring import HOST, Row, cpu_s, forget, median_and_max, site, took_ms
 from tests.factories import make_page, make_site
 from tests.processes import eventually
-from wagtail_indexnow import tracked_urls
 from wagtail_indexnow.constants import Change, UrlState
-from wagtail_indexnow.delivering import deliver
+from wagtail_indexnow.ledger import tracked_urls
+from wagtail_indexnow.ledger.tracked_urls import Marked
 from wagtail_indexnow.models import Delivery, TrackedUrl
-from wagtail_indexnow.tracked_urls import Marked
+from wagtail_indexnow.submission.submitting import deliver
 
 
 def delivering(stage: Stage, count: int = 100_000) -> Iterator[Row]:

@@ -20,9 +20,9 @@ from tests.benchmarks.measuring import HOST, Row, forget, site, took_ms
 from tests.factories import make_page, make_site
 from wagtail_indexnow import signal_handlers
 from wagtail_indexnow.constants import Kind
-from wagtail_indexnow.couriers import InlineCourier
 from wagtail_indexnow.models import Intent, TrackedUrl
-from wagtail_indexnow.relay import tick
+from wagtail_indexnow.relay.dispatch import tick
+from wagtail_indexnow.relay.senders import InlineCourier
 
 PAIRS, WARM_UP = 250, 20
 

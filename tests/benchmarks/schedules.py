@@ -20,9 +20,9 @@ from tests.benchmarks.measuring import Row, forget, site, tidy, took_ms_each
 from tests.factories import make_page, make_site
 from tests.processes import Process, eventually
 from tests.schedules import add_history, add_schedules
-from wagtail_indexnow.couriers import DramatiqCourier
 from wagtail_indexnow.models import Intent
-from wagtail_indexnow.relay import keep_house, tick
+from wagtail_indexnow.relay.dispatch import keep_house, tick
+from wagtail_indexnow.relay.senders import DramatiqCourier
 
 SCHEDULES, HISTORY = 100_000, 400_000
 YEAR_S = 365 * 86_400
@@ -71,7 +71,7 @@ def _looks() -> Iterator[Row]:
     keep_house()  # what has its turn now has it before
     look = DramatiqCourier()
     with_heartbeat = took_ms_each(lambda: tick(look), times=LOOKS)
-    with mock.patch("wagtail_indexnow.heartbeats.beat"):
+    with mock.patch("wagtail_indexnow.ledger.heartbeats.beat"):
         plain = took_ms_each(lambda: tick(look), times=LOOKS)
         queries = [_query_times_ms(lambda: tick(look)) for _ in range(LOOKS)]
     house = took_ms_each(keep_house, times=LOOKS)

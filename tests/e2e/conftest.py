@@ -20,8 +20,9 @@ from wagtail.users.models import UserProfile
 
 from tests.conftest import IndexNow
 from tests.factories import make_page, publish
-from wagtail_indexnow import channels, keys
+from wagtail_indexnow.ledger import channels
 from wagtail_indexnow.models import Delivery, HostKey, Intent, TrackedUrl
+from wagtail_indexnow.submission import keys
 
 # Playwright's event loop runs in this thread while the tests use the database.
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")

@@ -10,8 +10,8 @@ from wagtail.models import Page
 
 from tests.e2e.conftest import HOST
 from tests.factories import make_page, publish
-from wagtail_indexnow import keys
 from wagtail_indexnow.models import Intent
+from wagtail_indexnow.submission import keys
 
 pytestmark = pytest.mark.timeout(300)
 ADMIN = "/admin/indexnow/"

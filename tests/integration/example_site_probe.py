@@ -50,7 +50,7 @@ def look() -> dict[str, Any]:
     from wagtail.models import Page, Site
 
     from example_site.content.models import ArticlePage
-    from wagtail_indexnow import keys
+    from wagtail_indexnow.submission import keys
 
     seen: dict[str, Any] = {"check": run("check"), "missing": run("makemigrations", "--dry-run")}
     run("migrate", "--no-input", "--verbosity", "0")

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from wagtail_indexnow import channels, keys
+from wagtail_indexnow.ledger import channels
 from wagtail_indexnow.models import Channel, HostKey
+from wagtail_indexnow.submission import keys
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOST = "www.example.com"

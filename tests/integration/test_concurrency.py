@@ -12,11 +12,14 @@ import time_machine
 from django.db import connection, connections, transaction
 from django.utils import timezone
 
-from wagtail_indexnow import channels, clock, deliveries, keys, pruning, tracked_urls
+from wagtail_indexnow import clock
 from wagtail_indexnow.constants import Change, Reason, UrlState
+from wagtail_indexnow.ledger import channels, tracked_urls
+from wagtail_indexnow.ledger.tracked_urls import Marked
 from wagtail_indexnow.models import Channel, Delivery, HostKey, TrackedUrl
-from wagtail_indexnow.responses import Answer, Verdict
-from wagtail_indexnow.tracked_urls import Marked
+from wagtail_indexnow.relay import maintenance
+from wagtail_indexnow.submission import claims, keys
+from wagtail_indexnow.submission.responses import Answer, Verdict
 
 DATABASE_NOW = clock.now  # before a fixture replaces it
 HOST = "www.example.com"
@@ -57,7 +60,7 @@ def test_c59_no_url_is_claimed_by_two_workers() -> None:
 
     def claim(number: int) -> list[str]:
         taken: list[str] = []
-        while claimed := deliveries.claim("indexnow", HOST, now=clock.now(), limit=30):
+        while claimed := claims.claim("indexnow", HOST, now=clock.now(), limit=30):
             taken += claimed.urls
         return taken
 
@@ -75,7 +78,7 @@ def test_where_rows_cannot_be_skipped_over_no_url_is_claimed_twice_either(
     tracked_urls.mark(marks(200), now=clock.now())
 
     def claim(number: int) -> list[str]:
-        claimed = deliveries.claim("indexnow", HOST, now=clock.now(), limit=100)
+        claimed = claims.claim("indexnow", HOST, now=clock.now(), limit=100)
         return claimed.urls if claimed else []
 
     taken = [url for urls in at_once(claim, 2) for url in urls]
@@ -116,8 +119,8 @@ def test_marking_in_any_order_while_settling_never_deadlocks() -> None:
             if number % 2:
                 with transaction.atomic():
                     tracked_urls.mark(shuffled[:200], now=now)
-            elif claimed := deliveries.claim("indexnow", HOST, now=now, limit=150):
-                deliveries.record(
+            elif claimed := claims.claim("indexnow", HOST, now=now, limit=150):
+                claims.record(
                     claimed,
                     Answer(status=500),
                     Verdict(
@@ -147,7 +150,7 @@ def test_marking_while_history_is_pruned_never_deadlocks(settings: Any) -> None:
                 tracked_urls.mark(marks(400, Change.UPDATED), now=now)
             else:
                 make_old_history(now - timedelta(days=2))
-                pruning.prune()
+                maintenance.prune()
 
     at_once(work)
 

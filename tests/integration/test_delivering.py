@@ -14,19 +14,13 @@ from django.test import override_settings
 from django.utils import timezone
 
 from example_site.engine import Answer, Engine
-from wagtail_indexnow import (
-    channels,
-    client,
-    clock,
-    deliveries,
-    intents,
-    keys,
-    tracked_urls,
-)
+from wagtail_indexnow import clock
 from wagtail_indexnow.constants import Change, IntentState, KeyFile, Reason, UrlState
-from wagtail_indexnow.delivering import deliver
+from wagtail_indexnow.ledger import channels, intents, tracked_urls
+from wagtail_indexnow.ledger.tracked_urls import Marked
 from wagtail_indexnow.models import Channel, Delivery, HostKey, Intent, TrackedUrl
-from wagtail_indexnow.tracked_urls import Marked
+from wagtail_indexnow.submission import claims, client, keys
+from wagtail_indexnow.submission.submitting import deliver
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -72,7 +66,7 @@ def configure(engine: Engine) -> Iterator[Callable[..., None]]:
 def public(configure: Any, monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """Page ids that count as public; every page of these tests by default."""
     pages = set(range(100))
-    monkeypatch.setattr("wagtail_indexnow.page_facts.still_public", lambda ids: pages & set(ids))
+    monkeypatch.setattr("wagtail_indexnow.pages.facts.still_public", lambda ids: pages & set(ids))
     return pages
 
 
@@ -193,7 +187,7 @@ def test_c07_http_and_https_of_one_host_are_one_post(engine: Engine) -> None:
 def test_c09_a_body_never_grows_past_5_mb(
     engine: Engine, at: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "MAX_BODY_BYTES", 100_000)
+    monkeypatch.setattr(claims, "MAX_BODY_BYTES", 100_000)
     mark(*(f"{number:01000}/" for number in range(150)))
 
     for _ in range(2):
@@ -605,7 +599,7 @@ def test_d03_d17_a_worker_killed_after_the_answer_sends_nothing_again(
     engine: Engine, at: Any
 ) -> None:
     mark("a/", "b/")
-    with killed_at(deliveries, "settle"):
+    with killed_at(claims, "settle"):
         deliver("one", HOST)
     assert row("a/").state == UrlState.WAITING
 
@@ -623,10 +617,10 @@ def test_a_worker_killed_while_settling_leaves_the_rest_to_the_next(
     engine: Engine, at: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mark(*(f"{number}/" for number in range(5)))
-    monkeypatch.setattr(deliveries, "SETTLE_CHUNK", 2)
-    settle = deliveries._settle_rows
+    monkeypatch.setattr(claims, "SETTLE_CHUNK", 2)
+    settle = claims._settle_rows
     chunks = iter([settle, settle, kill])
-    with killed_at(deliveries, "_settle_rows", lambda *args: next(chunks)(*args)):
+    with killed_at(claims, "_settle_rows", lambda *args: next(chunks)(*args)):
         deliver("one", HOST)
     assert TrackedUrl.objects.filter(state=UrlState.DELIVERED).count() == 4
 
@@ -651,11 +645,11 @@ def test_a_crash_after_any_other_answer_keeps_what_it_said(
 ) -> None:
     engine.answer(Answer(status=status))
     mark("a/", "b/")
-    with killed_at(deliveries, "settle"):
+    with killed_at(claims, "settle"):
         deliver("one", HOST)
     at.shift(180)
 
-    deliveries.settle_answered("one", HOST, now=clock.now())
+    claims.settle_answered("one", HOST, now=clock.now())
 
     assert (row("a/").state, row("a/").reason) == (state, reason)
 
@@ -664,7 +658,7 @@ def test_a_crash_after_any_other_answer_keeps_what_it_said(
 def test_a_crash_after_a_429_forgets_no_retry_after(engine: Engine, at: Any, moment: str) -> None:
     engine.answer(Answer(status=429, headers={"Retry-After": "900"}))
     mark("a/")
-    with killed_at(deliveries, moment):
+    with killed_at(claims, moment):
         deliver("one", HOST)
 
     at.shift(899)
@@ -693,9 +687,9 @@ def test_c59_b27_a_worker_killed_before_the_answer_returns_its_urls_after_a_leas
 
 
 def test_a_lease_outlasts_the_longest_exchange(configure: Any) -> None:
-    assert deliveries.lease() == timedelta(seconds=120)
+    assert claims.lease() == timedelta(seconds=120)
     configure(TIMEOUT=60)
-    assert deliveries.lease() == timedelta(seconds=150)
+    assert claims.lease() == timedelta(seconds=150)
 
 
 @pytest.mark.parametrize(("fault", "handed_at"), [(False, None), (True, START)])
@@ -883,13 +877,13 @@ def test_a_slot_lost_while_claiming_gives_everything_back(
     engine: Engine, at: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mark("a/")
-    claim = deliveries.claim
+    claim = claims.claim
 
     def slow_claim(*args: Any, **values: Any) -> Any:
         channels.hold("one", "", reason=Reason.RATE_LIMITED, until=START + timedelta(seconds=90))
         return claim(*args, **values)
 
-    monkeypatch.setattr(deliveries, "claim", slow_claim)
+    monkeypatch.setattr(claims, "claim", slow_claim)
 
     assert deliver("one", HOST) == "not_yet"
 

@@ -9,7 +9,7 @@ from wagtail import hooks
 from tests.factories import make_page, make_site
 from tests.testapp.models import ArticlePage, CalendarPage, HiddenFromSitemapPage, ListedUrlsPage
 from tests.unit.test_docs import blocks
-from wagtail_indexnow.page_urls import HOOK
+from wagtail_indexnow.pages.public_urls import HOOK
 from wagtail_indexnow.testing import Submissions, indexnow_submissions, record_submissions
 
 __all__ = ["indexnow_submissions"]

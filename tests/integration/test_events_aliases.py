@@ -11,7 +11,7 @@ from wagtail.models import Page
 
 from tests.factories import make_page, publish
 from wagtail_indexnow.models import Intent, TrackedUrl
-from wagtail_indexnow.relay import keep_house
+from wagtail_indexnow.relay.dispatch import keep_house
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = "https://www.example.com/en/"

@@ -15,8 +15,8 @@ from wagtail.models import Locale, Page
 
 from tests.factories import make_page, make_site, publish
 from tests.testapp.models import ArticlePage
-from wagtail_indexnow.announcing import announce
 from wagtail_indexnow.models import Delivery, Intent, TrackedUrl
+from wagtail_indexnow.pages.announcing import announce
 from wagtail_indexnow.payloads import IntentRef
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -175,7 +175,7 @@ def test_w15_10000_live_descendants_are_told_in_few_posts_and_none_twice(
 def test_worker_that_died_within_a_section_goes_on_where_it_was(
     indexnow: Any, site: Any, shelf: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from wagtail_indexnow import subtrees
+    from wagtail_indexnow.pages import subtrees
 
     monkeypatch.setattr(subtrees, "CHUNK_SIZE", 10)
     section = make_section(site, 35)

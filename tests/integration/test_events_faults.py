@@ -11,12 +11,14 @@ from wagtail.models import Page
 
 from tests.factories import make_page, publish
 from tests.testapp.models import ArticlePage, BrokenPage, ListedUrlsPage
-from wagtail_indexnow import former_urls, intents, page_urls, signal_handlers
-from wagtail_indexnow.announcing import announce
-from wagtail_indexnow.couriers import InlineCourier
+from wagtail_indexnow import signal_handlers
+from wagtail_indexnow.ledger import intents
 from wagtail_indexnow.models import Intent, TrackedUrl
+from wagtail_indexnow.pages import former_urls, public_urls
+from wagtail_indexnow.pages.announcing import announce
 from wagtail_indexnow.payloads import IntentRef
-from wagtail_indexnow.relay import tick
+from wagtail_indexnow.relay.dispatch import tick
+from wagtail_indexnow.relay.senders import InlineCourier
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = "https://www.example.com/en/"
@@ -201,7 +203,7 @@ def test_database_fault_costs_no_attempt(
         raise DatabaseError("server closed the connection")
 
     with monkeypatch.context() as patched:
-        patched.setattr(page_urls.Routing, "public_urls", away)
+        patched.setattr(public_urls.Routing, "public_urls", away)
         with pytest.raises(DatabaseError):
             announce(refs())
     row = Intent.objects.get()
@@ -215,14 +217,14 @@ def test_row_that_was_released_while_it_was_worked_on_is_not_ended(
     """A worker computes on an old look; whoever raised `version` meanwhile wins."""
     publish(news)
     indexnow.travel_to(timezone.now() + timedelta(seconds=6))
-    public_urls = page_urls.Routing.public_urls
+    read = public_urls.Routing.public_urls
 
     def overtaken(self: Any, page: Any) -> Any:
         Intent.objects.update(version=99)
-        return public_urls(self, page)
+        return read(self, page)
 
     with monkeypatch.context() as patched:
-        patched.setattr(page_urls.Routing, "public_urls", overtaken)
+        patched.setattr(public_urls.Routing, "public_urls", overtaken)
         announce(refs())
 
     assert Intent.objects.get().state == "planned"
@@ -336,7 +338,7 @@ def test_missing_ledger_table_does_not_stop_publish_scheduled(
 def test_what_a_missing_ledger_cost_is_found_by_reconciliation(
     indexnow: Any, news: Any, request: pytest.FixtureRequest
 ) -> None:
-    from wagtail_indexnow.relay import keep_house
+    from wagtail_indexnow.relay.dispatch import keep_house
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(intents, "_insert", lambda intent: 1 / 0)

@@ -18,10 +18,10 @@ from wagtail.models import (
 )
 
 from tests.factories import make_page, make_site, publish
-from wagtail_indexnow import intents
-from wagtail_indexnow.couriers import InlineCourier
+from wagtail_indexnow.ledger import intents
 from wagtail_indexnow.models import Delivery, Intent, TrackedUrl
-from wagtail_indexnow.relay import keep_house, tick
+from wagtail_indexnow.relay.dispatch import keep_house, tick
+from wagtail_indexnow.relay.senders import InlineCourier
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = "https://www.example.com/en/"

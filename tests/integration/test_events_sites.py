@@ -219,7 +219,7 @@ def test_switched_off_nothing_is_written_or_sent(
 
 
 def test_switched_off_after_the_event_says_so_and_leaves_urls(indexnow: Any, live: Any) -> None:
-    from wagtail_indexnow.announcing import announce
+    from wagtail_indexnow.pages.announcing import announce
     from wagtail_indexnow.payloads import IntentRef
 
     publish(live)

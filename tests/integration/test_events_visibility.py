@@ -10,11 +10,11 @@ from wagtail.models import Page, PageViewRestriction
 from example_site.engine import Answer
 from tests.factories import make_page, publish
 from tests.testapp.models import ArticlePage, HiddenFromSitemapPage
-from wagtail_indexnow.announcing import announce
-from wagtail_indexnow.couriers import InlineCourier
 from wagtail_indexnow.models import Intent, TrackedUrl
+from wagtail_indexnow.pages.announcing import announce
 from wagtail_indexnow.payloads import IntentRef
-from wagtail_indexnow.relay import tick
+from wagtail_indexnow.relay.dispatch import tick
+from wagtail_indexnow.relay.senders import InlineCourier
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = "https://www.example.com/en/"

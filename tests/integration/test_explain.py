@@ -13,9 +13,9 @@ from wagtail.models import Page, PageViewRestriction, Site
 from example_site.engine import Answer
 from tests.factories import make_page, make_site, publish
 from tests.testapp.models import BrokenPage, HiddenFromSitemapPage
-from wagtail_indexnow import intents
-from wagtail_indexnow.explaining import explain, status_sentence
-from wagtail_indexnow.finding_pages import find_page
+from wagtail_indexnow.diagnostics.explanation import explain, status_sentence
+from wagtail_indexnow.ledger import intents
+from wagtail_indexnow.management.page_lookup import find_page
 from wagtail_indexnow.models import Channel, Intent, TrackedUrl
 
 pytestmark = pytest.mark.django_db(transaction=True)

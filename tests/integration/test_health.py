@@ -19,10 +19,12 @@ from wagtail.models import Page, Site
 
 from example_site.engine import Answer
 from tests.factories import make_page, publish
-from wagtail_indexnow import brokers, channels, heartbeats, keys
-from wagtail_indexnow.findings import Finding
-from wagtail_indexnow.health import findings
+from wagtail_indexnow.diagnostics import brokers
+from wagtail_indexnow.diagnostics.findings import Finding
+from wagtail_indexnow.diagnostics.health import findings
+from wagtail_indexnow.ledger import channels, heartbeats
 from wagtail_indexnow.models import Channel, HostKey, Intent, TrackedUrl
+from wagtail_indexnow.submission import keys
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOST = "www.example.com"

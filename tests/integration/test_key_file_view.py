@@ -11,8 +11,9 @@ from django.urls import include, path, reverse
 from django.utils import timezone
 from wagtail import urls as wagtail_urls
 
-from wagtail_indexnow import keys, urls
+from wagtail_indexnow import urls
 from wagtail_indexnow.models import HostKey
+from wagtail_indexnow.submission import keys
 
 pytestmark = pytest.mark.django_db
 

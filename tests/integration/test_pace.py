@@ -12,11 +12,12 @@ from dramatiq.worker import Worker
 
 from example_site.engine import Engine
 from tests.waiting import wait_until
-from wagtail_indexnow import middleware, tracked_urls
 from wagtail_indexnow.constants import Change
-from wagtail_indexnow.couriers import DramatiqCourier
+from wagtail_indexnow.ledger import tracked_urls
+from wagtail_indexnow.ledger.tracked_urls import Marked
 from wagtail_indexnow.models import TrackedUrl
-from wagtail_indexnow.tracked_urls import Marked
+from wagtail_indexnow.relay import worker_thread
+from wagtail_indexnow.relay.senders import DramatiqCourier
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOSTS = [f"site-{number}.example.com" for number in range(5)]
@@ -46,7 +47,7 @@ def test_c60_four_workers_keep_the_endpoints_pace_over_five_hosts(
     courier = DramatiqCourier()
 
     def everything_was_sent() -> bool:
-        middleware.survive(courier)
+        worker_thread.survive(courier)
         return len(engine.submissions) == len(HOSTS)
 
     wait_until(everything_was_sent, seconds=60)

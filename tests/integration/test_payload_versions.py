@@ -9,7 +9,7 @@ from django.utils import timezone
 from wagtail.models import Page
 
 from tests.factories import make_page, publish
-from wagtail_indexnow import tasks, working
+from wagtail_indexnow import tasks, worker
 from wagtail_indexnow.models import Heartbeat, Intent
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,7 +40,7 @@ def test_d17_actors_declare_nothing_that_a_site_may_lack() -> None:
 
 def test_version_0_is_understood(indexnow: Any, intent: Intent) -> None:
     """The version before this one, as a test defines it: no `meta`, and times only to seconds."""
-    working.announce(
+    worker.announce(
         {
             "v": 0,
             "intents": [
@@ -52,16 +52,16 @@ def test_version_0_is_understood(indexnow: Any, intent: Intent) -> None:
             ],
         }
     )
-    working.deliver({"v": 0, "channel": {"endpoint": "engine", "host": "www.example.com"}})
+    worker.deliver({"v": 0, "channel": {"endpoint": "engine", "host": "www.example.com"}})
 
     assert indexnow.told() == [NEWS]
 
 
 def test_unknown_fields_are_ignored(indexnow: Any, intent: Intent) -> None:
     ref = {"key": intent.key, "page_id": intent.page_id, "priority": 3}
-    working.announce({"v": 1, "intents": [ref], "meta": {"tenant": "a"}, "trace": "b"})
+    worker.announce({"v": 1, "intents": [ref], "meta": {"tenant": "a"}, "trace": "b"})
     channel = {"endpoint": "engine", "host": "www.example.com", "region": "eu"}
-    working.deliver({"v": 1, "channel": channel, "trace": "b"})
+    worker.deliver({"v": 1, "channel": channel, "trace": "b"})
 
     assert indexnow.told() == [NEWS]
 
@@ -88,8 +88,8 @@ def test_unknown_fields_are_ignored(indexnow: Any, intent: Intent) -> None:
 def test_what_a_worker_does_not_understand_is_logged_noted_and_left_open(
     indexnow: Any, intent: Intent, payload: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    working.announce(payload)
-    working.deliver(payload)
+    worker.announce(payload)
+    worker.deliver(payload)
 
     assert caplog.text.count("left_alone") == 2
     assert Heartbeat.objects.get(name="payload_refused").seen_at == timezone.now()

@@ -10,9 +10,10 @@ from django.utils import timezone
 from example_site.engine import Answer
 from tests.factories import make_page, publish
 from tests.schedules import add_history, add_schedules
-from wagtail_indexnow import pruning, tracked_urls
+from wagtail_indexnow.ledger import tracked_urls
 from wagtail_indexnow.models import Delivery, Intent, TrackedUrl
-from wagtail_indexnow.relay import keep_house
+from wagtail_indexnow.relay import maintenance
+from wagtail_indexnow.relay.dispatch import keep_house
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -53,8 +54,8 @@ def test_retention_is_a_setting(indexnow: Any, clock_at: Any, transactional_db: 
 def test_much_history_goes_in_several_looks_without_a_pause(
     indexnow: Any, clock_at: Any, transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pruning, "BATCH", 3)
-    monkeypatch.setattr(pruning, "BATCHES", 2)
+    monkeypatch.setattr(maintenance, "BATCH", 3)
+    monkeypatch.setattr(maintenance, "BATCHES", 2)
     add_history(14)
     later(indexnow, days=91)
 

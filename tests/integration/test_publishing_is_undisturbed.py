@@ -16,10 +16,10 @@ from dramatiq.brokers.redis import RedisBroker
 
 from tests.factories import make_page, publish
 from wagtail_indexnow import tasks
-from wagtail_indexnow.couriers import DramatiqCourier
-from wagtail_indexnow.middleware import survive
 from wagtail_indexnow.models import Intent
-from wagtail_indexnow.relay import keep_house
+from wagtail_indexnow.relay.dispatch import keep_house
+from wagtail_indexnow.relay.senders import DramatiqCourier
+from wagtail_indexnow.relay.worker_thread import survive
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "https://www.example.com/en/news/"

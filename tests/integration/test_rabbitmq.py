@@ -8,10 +8,11 @@ import pytest
 from django.conf import settings
 
 from tests.factories import make_page, publish
-from wagtail_indexnow import brokers, tasks
-from wagtail_indexnow.couriers import DramatiqCourier
-from wagtail_indexnow.health import findings
-from wagtail_indexnow.relay import tick
+from wagtail_indexnow import tasks
+from wagtail_indexnow.diagnostics import brokers
+from wagtail_indexnow.diagnostics.health import findings
+from wagtail_indexnow.relay.dispatch import tick
+from wagtail_indexnow.relay.senders import DramatiqCourier
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

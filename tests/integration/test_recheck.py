@@ -8,11 +8,12 @@ from wagtail.models import Page, PageViewRestriction
 
 from example_site.engine import Engine
 from tests.factories import make_page, make_site
-from wagtail_indexnow import clock, tracked_urls
+from wagtail_indexnow import clock
 from wagtail_indexnow.constants import Change, Kind, Reason, UrlState
-from wagtail_indexnow.delivering import deliver
+from wagtail_indexnow.ledger import tracked_urls
+from wagtail_indexnow.ledger.tracked_urls import Marked
 from wagtail_indexnow.models import Intent, TrackedUrl
-from wagtail_indexnow.tracked_urls import Marked
+from wagtail_indexnow.submission.submitting import deliver
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

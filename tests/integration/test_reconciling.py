@@ -9,9 +9,10 @@ from django.utils import timezone
 from wagtail.models import PageViewRestriction, Revision
 
 from tests.factories import make_page, publish
-from wagtail_indexnow import heartbeats, intents, reconciling
+from wagtail_indexnow.ledger import heartbeats, intents
 from wagtail_indexnow.models import Heartbeat, Intent, TrackedUrl
-from wagtail_indexnow.relay import keep_house
+from wagtail_indexnow.relay import reconciliation
+from wagtail_indexnow.relay.dispatch import keep_house
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NEWS = "https://www.example.com/en/news/"
@@ -225,8 +226,8 @@ def test_aliases_are_found_only_where_they_are_announced(
 def test_large_import_is_planned_a_slice_at_a_time_without_a_pause(
     indexnow: Any, site: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconciling, "SLICE", 4)
-    monkeypatch.setattr(reconciling, "BATCH", 3)
+    monkeypatch.setattr(reconciliation, "SLICE", 4)
+    monkeypatch.setattr(reconciliation, "BATCH", 3)
     pages = [make_page(site.root_page, f"page-{number}") for number in range(20)]
     for page in pages[:10]:
         approve(page, T1 + timedelta(days=1))

@@ -16,13 +16,16 @@ from dramatiq.brokers.stub import StubBroker
 from tests.factories import make_page, publish
 from tests.schedules import FIRST_PAGE_ID, add_schedules
 from tests.testapp.models import ArticlePage
-from wagtail_indexnow import delivering, intents, middleware, tracked_urls, working
+from wagtail_indexnow import worker
 from wagtail_indexnow.constants import Change, Kind
-from wagtail_indexnow.couriers import DramatiqCourier, InlineCourier
-from wagtail_indexnow.middleware import RelayMiddleware, relay_until, survive
+from wagtail_indexnow.ledger import intents, tracked_urls
+from wagtail_indexnow.ledger.tracked_urls import Marked
 from wagtail_indexnow.models import Channel, Heartbeat, Intent
-from wagtail_indexnow.relay import Tick, keep_house, next_due, run_until_idle, tick
-from wagtail_indexnow.tracked_urls import Marked
+from wagtail_indexnow.relay import worker_thread
+from wagtail_indexnow.relay.dispatch import Tick, keep_house, next_due, run_until_idle, tick
+from wagtail_indexnow.relay.senders import DramatiqCourier, InlineCourier
+from wagtail_indexnow.relay.worker_thread import RelayMiddleware, relay_until, survive
+from wagtail_indexnow.submission import submitting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NEWS = "https://www.example.com/en/news/"
@@ -214,7 +217,7 @@ def test_message_that_came_early_is_sent_again_when_its_row_is_due(
     [early] = take_parked(broker)
 
     later(indexnow, seconds=510)
-    working.announce(early)
+    worker.announce(early)
 
     assert Intent.objects.get().state == "planned"
     assert tick(DramatiqCourier()) == NOTHING
@@ -346,11 +349,11 @@ def test_d03_copies_and_redelivered_messages_tell_once(
     [message] = take(broker)
 
     for _copy in range(3):
-        working.announce(message)
+        worker.announce(message)
     tick(DramatiqCourier())
     [delivery] = take(broker)
     for _copy in range(3):
-        working.deliver(delivery)
+        worker.deliver(delivery)
 
     assert indexnow.settled() == [NEWS]
 
@@ -371,7 +374,7 @@ def test_release_while_an_actor_computes_tells_once(
         return usual(page, request)
 
     monkeypatch.setattr(ArticlePage, "get_sitemap_urls", slowly)
-    working.announce(message)
+    worker.announce(message)
     assert Intent.objects.get().state == "planned"
     assert indexnow.told() == []
 
@@ -418,7 +421,7 @@ def test_inline_ends_after_ten_minutes_whatever_there_is_to_do(
         later(indexnow, seconds=30)
         return Tick(intents=1)
 
-    monkeypatch.setattr("wagtail_indexnow.relay.tick", busy)
+    monkeypatch.setattr("wagtail_indexnow.relay.dispatch.tick", busy)
     run_until_idle(InlineCourier(), sleep=lambda seconds: None)
 
     assert timezone.now() - started == timedelta(minutes=10)
@@ -429,14 +432,14 @@ def test_b22_inline_goes_on_after_a_fault_and_the_command_says_so(
 ) -> None:
     ready_url("bad.example.com")
     ready_url()
-    usual = delivering.deliver
+    usual = submitting.deliver
 
     def deliver(endpoint: str, host: str) -> str:
         if host == "bad.example.com":
             raise ZeroDivisionError
         return usual(endpoint, host)
 
-    monkeypatch.setattr(working, "deliver_channel", deliver)
+    monkeypatch.setattr(worker, "deliver_channel", deliver)
     monkeypatch.setattr("time.sleep", lambda seconds: later(indexnow, seconds=seconds))
     with pytest.raises(CommandError, match="failed"):
         call_command("indexnow_relay", "--inline")
@@ -530,7 +533,7 @@ def test_fault_of_the_housework_does_not_stop_the_relay(
     broker: StubBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     due_pages(1)
-    monkeypatch.setattr(middleware, "keep_house", fail)
+    monkeypatch.setattr(worker_thread, "keep_house", fail)
 
     assert not survive(DramatiqCourier())
 
@@ -550,7 +553,7 @@ def test_relay_ticks_until_it_is_told_to_stop(
             stopping.set()
         return was_well
 
-    monkeypatch.setattr(middleware, "survive", count)
+    monkeypatch.setattr(worker_thread, "survive", count)
     relay_until(stopping, DramatiqCourier())
 
     assert ticks == 3

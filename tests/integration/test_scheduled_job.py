@@ -13,11 +13,11 @@ from dramatiq.brokers.redis import RedisBroker
 from wagtail.models import PageViewRestriction
 
 from tests.factories import make_page, make_site, publish
-from wagtail_indexnow import payloads, tasks, working
-from wagtail_indexnow.couriers import DramatiqCourier
+from wagtail_indexnow import payloads, tasks, worker
 from wagtail_indexnow.models import Intent
 from wagtail_indexnow.payloads import IntentRef, announcement
-from wagtail_indexnow.relay import tick
+from wagtail_indexnow.relay.dispatch import tick
+from wagtail_indexnow.relay.senders import DramatiqCourier
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "https://www.example.com/en/news/"
@@ -155,7 +155,7 @@ def test_w04_outdated_message_sends_nothing_and_the_new_time_does(indexnow: Any,
     schedule(news, T2)
 
     publish_scheduled_at(indexnow, T1 + timedelta(seconds=1))
-    working.announce(outdated)
+    worker.announce(outdated)
 
     assert indexnow.settled(minutes=1) == []
     assert Intent.objects.get(expected_at=T1).reason == "schedule_changed"
@@ -196,11 +196,11 @@ def test_duplicate_and_late_messages_tell_once(indexnow: Any, news: Any) -> None
     publish_scheduled_at(indexnow, T1 + timedelta(seconds=1))
     indexnow.travel_to(T1 + timedelta(days=1))
 
-    working.announce(message)
-    working.announce(message)
+    worker.announce(message)
+    worker.announce(message)
 
     assert indexnow.settled() == [URL]
-    working.announce(message)
+    worker.announce(message)
     assert indexnow.settled() == []
 
 

@@ -17,11 +17,11 @@ from django.utils import timezone
 from wagtail.models import PageViewRestriction
 
 from tests.factories import make_page, publish
-from wagtail_indexnow.explaining import explain, status_sentence
-from wagtail_indexnow.health import findings
+from wagtail_indexnow.diagnostics.explanation import explain, status_sentence
+from wagtail_indexnow.diagnostics.health import findings
 from wagtail_indexnow.models import Intent, TrackedUrl
-from wagtail_indexnow.page_urls import page_model
-from wagtail_indexnow.relay import keep_house
+from wagtail_indexnow.pages.public_urls import page_model
+from wagtail_indexnow.relay.dispatch import keep_house
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 HOME = "https://www.example.com/en/"

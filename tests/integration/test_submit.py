@@ -14,7 +14,8 @@ from wagtail.models import Locale, Page, Site
 from example_site.engine import Answer
 from tests.factories import make_page, make_site, publish
 from tests.testapp.models import OwnUrlPage
-from wagtail_indexnow import intents, submitting
+from wagtail_indexnow.ledger import intents
+from wagtail_indexnow.management import selections
 from wagtail_indexnow.models import Intent, TrackedUrl
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -271,7 +272,7 @@ def test_script_has_to_agree_beforehand(
 
 
 def test_terminal_sees_a_bar(indexnow: Any, tree: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submitting, "BATCH", 2)
+    monkeypatch.setattr(selections, "BATCH", 2)
     terminal = Terminal()
 
     submit(type="testapp.ArticlePage", stderr=terminal)
@@ -283,7 +284,7 @@ def test_b22_failed_batch_does_not_stop_the_next_and_fails_the_command(
     indexnow: Any, tree: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B22: a failure on one part of a long run; later ones are still processed."""
-    monkeypatch.setattr(submitting, "BATCH", 2)
+    monkeypatch.setattr(selections, "BATCH", 2)
     plan = intents.plan_manual
     batches = []
 

@@ -10,13 +10,16 @@ from wagtail.models import Page, PageViewRestriction
 from example_site.engine import Answer
 from tests.factories import make_page, publish
 from tests.testapp.models import ArticlePage
-from wagtail_indexnow import announcing, deliveries, reconciling, subtrees, tracked_urls
 from wagtail_indexnow.constants import Change, Reason
-from wagtail_indexnow.couriers import InlineCourier
+from wagtail_indexnow.ledger import tracked_urls
+from wagtail_indexnow.ledger.tracked_urls import Marked
 from wagtail_indexnow.models import Intent, TrackedUrl
+from wagtail_indexnow.pages import announcing, subtrees
 from wagtail_indexnow.payloads import IntentRef
-from wagtail_indexnow.relay import tick
-from wagtail_indexnow.tracked_urls import Marked
+from wagtail_indexnow.relay import reconciliation
+from wagtail_indexnow.relay.dispatch import tick
+from wagtail_indexnow.relay.senders import InlineCourier
+from wagtail_indexnow.submission import claims
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "https://www.example.com/en/news/"
@@ -99,9 +102,9 @@ def test_urls_left_of_a_split_post_go_with_the_others(indexnow: Any, news: Any) 
     indexnow.engine.answer(Answer(status=413))
     indexnow.work()
     indexnow.travel_to(timezone.now() + timedelta(minutes=2))
-    half = deliveries.claim("engine", HOST, now=timezone.now())
+    half = claims.claim("engine", HOST, now=timezone.now())
     assert half is not None
-    deliveries.unclaim(half)
+    claims.unclaim(half)
 
     indexnow.settle()
 
@@ -132,7 +135,7 @@ def test_removals_of_hosts_that_are_not_served_are_not_planned_for_ever(
     Page.objects.filter(pk=news.pk).update(live=False)
     planned = Intent.objects.count()
 
-    reconciling.reconcile_wide()
+    reconciliation.reconcile_wide()
 
     assert Intent.objects.count() == planned
 
@@ -145,7 +148,7 @@ def test_go_live_far_ahead_hides_no_removal(indexnow: Any, news: Any) -> None:
     page.save_revision().publish()
     Page.objects.filter(pk=news.pk).update(live=False)
 
-    reconciling.reconcile_wide()
+    reconciliation.reconcile_wide()
 
     assert indexnow.settled() == [URL]
 

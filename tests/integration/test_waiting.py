@@ -10,14 +10,15 @@ from django.utils import timezone
 
 from example_site.engine import Answer
 from tests.factories import make_page, publish
-from wagtail_indexnow import channels, clock
+from wagtail_indexnow import clock
 from wagtail_indexnow.constants import Reason
-from wagtail_indexnow.couriers import InlineCourier
-from wagtail_indexnow.explaining import explain, status_sentence
-from wagtail_indexnow.health import findings
+from wagtail_indexnow.diagnostics.explanation import explain, status_sentence
+from wagtail_indexnow.diagnostics.health import findings
+from wagtail_indexnow.diagnostics.wait_reasons import Waits
+from wagtail_indexnow.ledger import channels
 from wagtail_indexnow.models import Channel, TrackedUrl
-from wagtail_indexnow.relay import tick
-from wagtail_indexnow.waiting import Waits
+from wagtail_indexnow.relay.dispatch import tick
+from wagtail_indexnow.relay.senders import InlineCourier
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOUR = timedelta(hours=1)

@@ -11,11 +11,11 @@ from wagtail.models import Page, Site
 
 from tests.factories import make_page, publish
 from tests.testapp.models import HiddenFromSitemapPage, ListedUrlsPage, OptOutPage
-from wagtail_indexnow import keys
-from wagtail_indexnow.couriers import InlineCourier
+from wagtail_indexnow.mixins import IndexNowPageMixin
 from wagtail_indexnow.models import Channel, Delivery, Intent, TrackedUrl
-from wagtail_indexnow.page_mixin import IndexNowPageMixin
-from wagtail_indexnow.relay import tick
+from wagtail_indexnow.relay.dispatch import tick
+from wagtail_indexnow.relay.senders import InlineCourier
+from wagtail_indexnow.submission import keys
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOME = "https://www.example.com/en/"

@@ -7,7 +7,7 @@ from wagtail.admin.panels import FieldPanel
 from wagtail.contrib.routable_page.models import RoutablePageMixin, path
 from wagtail.models import Page
 
-from wagtail_indexnow.page_mixin import IndexNowPageMixin
+from wagtail_indexnow.mixins import IndexNowPageMixin
 
 
 class ArticlePage(Page):

@@ -8,11 +8,18 @@ from typing import Any
 import pytest
 import time_machine
 
-from wagtail_indexnow import channels
-from wagtail_indexnow.channels import ENDPOINT, confirm_slot, ensure, hold, is_open, take_slot
 from wagtail_indexnow.constants import Change, Reason, UrlState
+from wagtail_indexnow.ledger import channels
+from wagtail_indexnow.ledger.channels import (
+    ENDPOINT,
+    confirm_slot,
+    ensure,
+    hold,
+    is_open,
+    take_slot,
+)
 from wagtail_indexnow.models import Channel, TrackedUrl
-from wagtail_indexnow.responses import Standing
+from wagtail_indexnow.submission.responses import Standing
 
 pytestmark = pytest.mark.django_db
 

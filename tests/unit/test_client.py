@@ -18,8 +18,8 @@ import pytest
 import wagtail_indexnow
 from example_site.engine import Answer as Scripted
 from example_site.engine import Engine
-from wagtail_indexnow import client
-from wagtail_indexnow.responses import Answer
+from wagtail_indexnow.submission import client
+from wagtail_indexnow.submission.responses import Answer
 
 # Self-signed, for the name www.example.com; made for these tests, used nowhere else.
 CERTIFICATE = Path(__file__).parents[1] / "certificates" / "www.example.com.pem"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wagtail_indexnow.constants import Change
-from wagtail_indexnow.converging import Content, converge
+from wagtail_indexnow.pages.changes import Content, converge
 
 V1 = datetime(2026, 12, 1, 9, 0, tzinfo=UTC)
 V2 = datetime(2026, 12, 1, 10, 0, tzinfo=UTC)

@@ -16,7 +16,7 @@ from django.test import override_settings
 from django.utils.module_loading import import_string
 
 import wagtail_indexnow
-from wagtail_indexnow import conf, constants, history, payloads, permissions
+from wagtail_indexnow import conf, constants, log_actions, payloads, permissions
 from wagtail_indexnow.models import Channel, Delivery, HostKey, Intent, TrackedUrl
 from wagtail_indexnow.routes import key_route_problem
 
@@ -140,7 +140,7 @@ def test_every_reason_says_what_to_do() -> None:
 
 
 def test_reasons_of_a_page_stand_in_the_order_of_asking() -> None:
-    from wagtail_indexnow.guards import PAGE_GUARDS
+    from wagtail_indexnow.pages.guards import PAGE_GUARDS
 
     found = [words(cells[0])[0] for cells in rows(section_of_pages())]
 
@@ -249,7 +249,7 @@ def test_permissions_and_log_actions_are_documented() -> None:
     text = reference("admin")
 
     assert documented(text) == {f"wagtail_indexnow.{name}" for name in permissions.CODENAMES}
-    for action in history.ACTIONS:
+    for action in log_actions.ACTIONS:
         assert f"`{action}`" in text
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from wagtail_indexnow.constants import Kind, Reason
-from wagtail_indexnow.guards import (
+from wagtail_indexnow.pages.guards import (
     GO,
     PAGE_GUARDS,
     PageFacts,

@@ -10,11 +10,11 @@ import pytest
 import time_machine
 from wagtail.models import Site
 
-from wagtail_indexnow import client, keys
 from wagtail_indexnow.constants import KeyFile, Reason
 from wagtail_indexnow.exceptions import ConfigurationError
 from wagtail_indexnow.models import Channel, HostKey
-from wagtail_indexnow.responses import Answer
+from wagtail_indexnow.submission import client, keys
+from wagtail_indexnow.submission.responses import Answer
 
 pytestmark = pytest.mark.django_db
 

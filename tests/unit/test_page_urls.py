@@ -19,7 +19,7 @@ from tests.testapp.models import (
     OwnUrlPage,
 )
 from wagtail_indexnow.constants import Reason
-from wagtail_indexnow.page_urls import PageUrls, descendant_url, has_own_urls, routing
+from wagtail_indexnow.pages.public_urls import PageUrls, descendant_url, has_own_urls, routing
 
 ROOT = "https://www.example.com/en/"
 

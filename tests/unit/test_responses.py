@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wagtail_indexnow.constants import EXCERPT_LENGTH, Reason, UrlState
-from wagtail_indexnow.excerpts import excerpt_of, mask
 from wagtail_indexnow.models import Delivery
-from wagtail_indexnow.responses import (
+from wagtail_indexnow.submission.redaction import excerpt_of, mask
+from wagtail_indexnow.submission.responses import (
     HOLD_MAX,
     HOLD_STEPS,
     Answer,

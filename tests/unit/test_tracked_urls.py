@@ -10,11 +10,10 @@ import time_machine
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from wagtail_indexnow import channels, tracked_urls
 from wagtail_indexnow.constants import Change, Reason, UrlState
 from wagtail_indexnow.exceptions import OutdatedError
-from wagtail_indexnow.models import Channel, Delivery, Intent, TrackedUrl, TrackedUrlQuerySet
-from wagtail_indexnow.tracked_urls import (
+from wagtail_indexnow.ledger import channels, tracked_urls
+from wagtail_indexnow.ledger.tracked_urls import (
     Known,
     Marked,
     give_up,
@@ -25,6 +24,7 @@ from wagtail_indexnow.tracked_urls import (
     url_hash,
     versions,
 )
+from wagtail_indexnow.models import Channel, Delivery, Intent, TrackedUrl, TrackedUrlQuerySet
 
 pytestmark = pytest.mark.django_db
 

@@ -16,10 +16,11 @@ from django.utils.translation import ngettext
 from wagtail.admin.views.bulk_action import BulkAction
 from wagtail.admin.views.pages.bulk_actions.page_bulk_action import PageBulkAction
 
-from .. import clock, history, intents, permissions, tracked_urls
+from .. import clock, log_actions, permissions
 from ..constants import Kind
+from ..ledger import intents, tracked_urls
 from ..models import Intent, TrackedUrl
-from ..page_urls import page_model
+from ..pages.public_urls import page_model
 from .listing import with_pages
 
 MAX_ROWS = 1_000
@@ -69,7 +70,7 @@ class ResendUrls(RowsAction):
     @classmethod
     def execute_action(cls, objects: Sequence[Any], **kwargs: Any) -> tuple[int, int]:
         resent = tracked_urls.resend([row.pk for row in objects], now=clock.now())
-        _record(history.RESEND, objects, kwargs["user"])
+        _record(log_actions.RESEND, objects, kwargs["user"])
         return resent, 0
 
     def get_success_message(self, resent: int, others: int) -> str:
@@ -100,7 +101,7 @@ class CancelIntents(RowsAction):
     @classmethod
     def execute_action(cls, objects: Sequence[Any], **kwargs: Any) -> tuple[int, int]:
         cancelled = intents.cancel([row.pk for row in objects])
-        _record(history.CANCEL, objects, kwargs["user"])
+        _record(log_actions.CANCEL, objects, kwargs["user"])
         return cancelled, 0
 
     def get_success_message(self, cancelled: int, others: int) -> str:
@@ -175,7 +176,7 @@ def submit(pages: Sequence[Any], user: Any) -> None:
     """Have pages looked at again, once each, and note in their history who asked."""
     unique = list({page.pk: page for page in pages}.values())
     intents.plan_manual(unique)
-    history.record(history.SUBMIT, unique, user)
+    log_actions.record(log_actions.SUBMIT, unique, user)
 
 
 def _submitted(count: int) -> str:
@@ -188,4 +189,4 @@ def _submitted(count: int) -> str:
 
 def _record(action: str, rows: Sequence[Any], user: Any) -> None:
     pages = {row.page.pk: row.page for row in rows if row.page}
-    history.record(action, pages.values(), user)
+    log_actions.record(action, pages.values(), user)

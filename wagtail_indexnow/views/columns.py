@@ -9,8 +9,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from wagtail.admin.ui.tables import Column
 
-from .. import wording
 from ..constants import UrlState
+from ..diagnostics import formatting
 from .outcomes import Progress
 
 Text = str | Promise
@@ -80,7 +80,7 @@ def intent_tag(state: str) -> str:
 
 def moment(value: datetime | None) -> str:
     """Return a date and time in the reader's language and time zone; nothing for `None`."""
-    return wording.moment(value) if value is not None else ""
+    return formatting.moment(value) if value is not None else ""
 
 
 def answer(status: int | None) -> str:

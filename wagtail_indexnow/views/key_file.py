@@ -4,7 +4,8 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
 from django.views.decorators.http import require_safe
 
-from .. import hosts, keys
+from .. import hosts
+from ..submission import keys
 
 MAX_AGE_S = 300  # a cache that kept an old file longer would outlive a rotation
 

@@ -18,10 +18,11 @@ from wagtail.admin.ui.tables import Table
 from wagtail.admin.utils import get_valid_next_url_from_request
 from wagtail.admin.views.generic import WagtailAdminTemplateMixin
 
-from .. import explaining, permissions
+from .. import permissions
 from ..conf import conf
 from ..constants import Change, IntentState, Kind, Reason, UrlState
-from ..page_urls import page_model
+from ..diagnostics import explanation
+from ..pages.public_urls import page_model
 from .bulk_actions import submit
 from .columns import NotedColumn, answer, intent_tag, moment, url_tag
 
@@ -116,14 +117,14 @@ class PageStatusView(WagtailAdminTemplateMixin, TemplateView):
         ]
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        explanation = explaining.explain(self.page.pk)
-        looks = [*explanation.open_intents, *explanation.past_intents]
+        found = explanation.explain(self.page.pk)
+        looks = [*found.open_intents, *found.past_intents]
         return super().get_context_data(**kwargs) | {
             "page": self.page,
-            "sentences": explaining.status_sentences(self.page),
-            "explanation": explanation,
-            "guards": [(guard.passed, _said(guard)) for guard in explanation.guards],
-            "tracked": Table(TRACKED, explanation.tracked) if explanation.tracked else None,
+            "sentences": explanation.status_sentences(self.page),
+            "explanation": found,
+            "guards": [(guard.passed, _said(guard)) for guard in found.guards],
+            "tracked": Table(TRACKED, found.tracked) if found.tracked else None,
             "announcements": Table(ANNOUNCEMENTS, looks) if looks else None,
             "may_submit": permissions.may_submit(self.request.user, self.page) and conf.enabled,
             "next_url": get_valid_next_url_from_request(self.request),
@@ -146,7 +147,7 @@ class PageStatusView(WagtailAdminTemplateMixin, TemplateView):
         return redirect(get_valid_next_url_from_request(request) or here)
 
 
-def _said(guard: explaining.Guard) -> str:
+def _said(guard: explanation.Guard) -> str:
     """Return what a guard found, in an editor's words."""
     return str(PASSED.get(Reason(guard.name), guard.message)) if guard.passed else guard.message
 

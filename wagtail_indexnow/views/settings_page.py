@@ -15,11 +15,14 @@ from wagtail.admin import messages
 from wagtail.admin.views.generic import WagtailAdminTemplateMixin
 from wagtail.models import Site
 
-from .. import channels, health, history, hosts, keys, permissions
+from .. import hosts, log_actions, permissions
 from ..conf import conf
 from ..constants import KeyFile
+from ..diagnostics import health
 from ..exceptions import ConfigurationError
+from ..ledger import channels
 from ..models import Channel, HostKey
+from ..submission import keys
 from .bulk_actions import submit
 from .columns import moment
 
@@ -126,7 +129,9 @@ class RotateKeyView(ManagersOnly, WagtailAdminTemplateMixin, TemplateView):
         except ConfigurationError as error:
             messages.error(request, str(error))
         else:
-            history.record(history.ROTATE_KEY, HostKey.objects.filter(host=host), request.user)
+            log_actions.record(
+                log_actions.ROTATE_KEY, HostKey.objects.filter(host=host), request.user
+            )
             text = _("%(host)s has a new key. It comes into use once its file answers.")
             messages.success(request, text % {"host": host})
         return redirect(SETTINGS)
@@ -140,7 +145,7 @@ class ReleaseHold(ManagersOnly, View):
     def post(self, request: HttpRequest, pk: int) -> HttpResponse:
         channel = get_object_or_404(Channel, pk=pk)
         channels.release(channel.endpoint, channel.host)
-        history.record(history.RELEASE_HOLD, [channel], request.user)
+        log_actions.record(log_actions.RELEASE_HOLD, [channel], request.user)
         messages.success(request, _("The hold is released: URLs that waited are due now."))
         return redirect(SETTINGS)
 

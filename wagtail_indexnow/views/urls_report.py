@@ -10,9 +10,9 @@ from wagtail.admin.ui.tables import BulkActionsCheckboxColumn, Column
 from wagtail.admin.widgets.button import HeaderButton
 
 from .. import clock, permissions
+from ..diagnostics.wait_reasons import Waits
 from ..models import TrackedUrl
-from ..page_urls import page_model
-from ..waiting import Waits
+from ..pages.public_urls import page_model
 from . import plots
 from .columns import NotedColumn, TitleColumn, answer, moment, url_tag
 from .filters import TrackedUrlFilterSet

@@ -37,25 +37,28 @@ class FaultsConfig(AppConfig):
 
 def shorten_waits(seconds: float) -> None:
     """Let a test see in seconds what takes minutes: what was lost, or waits, comes back."""
-    from wagtail_indexnow import deliveries, guards, models, relay
+    from wagtail_indexnow import models
+    from wagtail_indexnow.pages import guards
+    from wagtail_indexnow.relay import dispatch
+    from wagtail_indexnow.submission import claims
 
     lease = timedelta(seconds=seconds)
     guards.WAIT_DELAYS = (lease, 2 * lease)
     guards.CANCEL_RECHECK = lease
-    models.LEASE_MIN = relay.CHANNEL_LEASE = lease
+    models.LEASE_MIN = dispatch.CHANNEL_LEASE = lease
     # More than the longest exchange: `TIMEOUT` is shorter here too.
-    setattr(deliveries, "lease", lambda: 2 * lease)  # noqa: B010
-    deliveries.RETRY_DELAYS = (lease / 4,)
-    deliveries.RETRY_DELAY_MAX = lease / 2
+    setattr(claims, "lease", lambda: 2 * lease)  # noqa: B010
+    claims.RETRY_DELAYS = (lease / 4,)
+    claims.RETRY_DELAY_MAX = lease / 2
 
 
 def limit_posts(urls: str | None) -> None:
     """Let a test see many POSTs without millions of URLs."""
-    from wagtail_indexnow import deliveries
+    from wagtail_indexnow.submission import claims
 
     if urls is not None:
-        claim = partial(deliveries.claim, limit=int(urls))
-        setattr(deliveries, "claim", claim)  # noqa: B010
+        claim = partial(claims.claim, limit=int(urls))
+        setattr(claims, "claim", claim)  # noqa: B010
 
 
 def put_clock_ahead(seconds: float) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from wagtail_indexnow.findings import Finding, trouble
-from wagtail_indexnow.health import findings
+from wagtail_indexnow.diagnostics.findings import Finding, trouble
+from wagtail_indexnow.diagnostics.health import findings
 
 MARKS = {True: "ok", None: "--", False: "!!"}
 

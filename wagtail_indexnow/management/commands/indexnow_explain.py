@@ -8,9 +8,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
-from wagtail_indexnow.explaining import Explanation, Guard, PlannedLook, Tracked, explain
-from wagtail_indexnow.finding_pages import find_page
-from wagtail_indexnow.wording import moment
+from wagtail_indexnow.diagnostics.explanation import (
+    Explanation,
+    Guard,
+    PlannedLook,
+    Tracked,
+    explain,
+)
+from wagtail_indexnow.diagnostics.formatting import moment
+from wagtail_indexnow.management.page_lookup import find_page
 
 
 class Command(BaseCommand):

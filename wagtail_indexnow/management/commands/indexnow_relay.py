@@ -9,9 +9,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from wagtail_indexnow.conf import conf
-from wagtail_indexnow.couriers import DramatiqCourier, InlineCourier
-from wagtail_indexnow.middleware import relay_until
-from wagtail_indexnow.relay import keep_house, run_until_idle, tick
+from wagtail_indexnow.relay.dispatch import keep_house, run_until_idle, tick
+from wagtail_indexnow.relay.senders import DramatiqCourier, InlineCourier
+from wagtail_indexnow.relay.worker_thread import relay_until
 
 
 class Command(BaseCommand):

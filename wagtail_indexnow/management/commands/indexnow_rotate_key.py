@@ -5,10 +5,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from wagtail_indexnow import hosts, keys
+from wagtail_indexnow import hosts
 from wagtail_indexnow.conf import conf
-from wagtail_indexnow.health import hosts_here
+from wagtail_indexnow.diagnostics.health import hosts_here
 from wagtail_indexnow.models import HostKey
+from wagtail_indexnow.submission import keys
 
 
 class Command(BaseCommand):

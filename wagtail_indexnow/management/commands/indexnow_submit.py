@@ -12,11 +12,11 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 from wagtail.models import Site
 
-from wagtail_indexnow import submitting
 from wagtail_indexnow.conf import conf
-from wagtail_indexnow.finding_pages import find_page
-from wagtail_indexnow.page_urls import page_model
-from wagtail_indexnow.submitting import Selection
+from wagtail_indexnow.management import selections
+from wagtail_indexnow.management.page_lookup import find_page
+from wagtail_indexnow.management.selections import Selection
+from wagtail_indexnow.pages.public_urls import page_model
 
 SHOWN_PAGES = 20
 BAR_WIDTH = 40
@@ -66,12 +66,12 @@ class Command(BaseCommand):
         if len(chosen) != 1:
             raise CommandError("Say what to submit: a page, --site, --type or --missed.")
         if options["page"]:
-            return submitting.one_page(_page(options["page"]), subtree=options["subtree"])
+            return selections.one_page(_page(options["page"]), subtree=options["subtree"])
         if options["site"]:
-            return submitting.sites(_sites(options["site"]))
+            return selections.sites(_sites(options["site"]))
         if options["type"]:
-            return submitting.of_type(_type(options["type"]))
-        return submitting.missed(since=_since(options))
+            return selections.of_type(_type(options["type"]))
+        return selections.missed(since=_since(options))
 
     def _show(self, selection: Selection, count: int) -> None:
         self.stdout.write(f"Would submit {_pages(count)}.")
@@ -81,7 +81,7 @@ class Command(BaseCommand):
             self.stdout.write(f"  … and {count - SHOWN_PAGES} more")
 
     def _submit(self, selection: Selection, count: int) -> None:
-        submitted = submitting.submit(selection, progress=lambda done: self._draw(done, count))
+        submitted = selections.submit(selection, progress=lambda done: self._draw(done, count))
         self.stdout.write(f"Planned {_pages(submitted.planned)}. Workers tell the engines.")
         if submitted.failed:
             raise CommandError(f"{_pages(submitted.failed)} could not be planned: see the log.")
@@ -130,7 +130,7 @@ def _since(options: dict[str, Any]) -> datetime | None:
         return None
     if options["since"]:
         return _moment(options["since"])
-    start = submitting.history_start()
+    start = selections.history_start()
     if start is None:
         raise CommandError("Nothing was ever submitted here: add --since DATE, or --all.")
     return start
