@@ -22,7 +22,7 @@ DEFAULTS: dict[str, Any] = {
     "HOSTS": None,
     "KEYS": {},
     "VERIFY_KEY_FILE": True,
-    "KEY_FILE_CONNECT_TO": {},
+    "CONNECT_TO": {},
     "SCHEME": None,
     "TRANSLATIONS": "url_changes",
     "ALIASES": False,
@@ -80,9 +80,9 @@ class IndexNowSettings:
         return bool(self.get("VERIFY_KEY_FILE"))
 
     @property
-    def key_file_connect_to(self) -> dict[str, str]:
+    def connect_to(self) -> dict[str, str]:
         """Host, in lower case → base URL that the key file is fetched from instead."""
-        return {host.lower(): url for host, url in self.get("KEY_FILE_CONNECT_TO").items()}
+        return {host.lower(): url for host, url in self.get("CONNECT_TO").items()}
 
     @property
     def scheme(self) -> str | None:
@@ -194,7 +194,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a dictionary of host → key of 8 to 128 letters, digits and hyphens",
     ),
     "VERIFY_KEY_FILE": _BOOLEAN,
-    "KEY_FILE_CONNECT_TO": (
+    "CONNECT_TO": (
         lambda value: _is_mapping(value, is_url),
         "a dictionary of host → base URL such as http://127.0.0.1:8000",
     ),

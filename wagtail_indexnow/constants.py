@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 APP_LABEL = "wagtail_indexnow"
 ANNOUNCE_ACTOR = "wagtail_indexnow.announce"
-DELIVER_ACTOR = "wagtail_indexnow.deliver"
+SUBMIT_ACTOR = "wagtail_indexnow.submit"
 
 
 class Kind(TextChoices):
@@ -34,8 +34,8 @@ class IntentState(TextChoices):
 
 
 class UrlState(TextChoices):
-    WAITING = "waiting", _("Waiting")
-    DELIVERED = "delivered", _("Told")
+    PENDING = "pending", _("Pending")
+    ACCEPTED = "accepted", _("Told")
     REJECTED = "rejected", _("Rejected")
     FAILED = "failed", _("Failed")
     SKIPPED = "skipped", _("Not sent")
@@ -76,7 +76,7 @@ class Reason(TextChoices):
     PRIVATE = "private", _("The page is private.")
     ALIAS = "alias", _("The page is an alias; its source is announced instead.")
     EMBARGOED = "embargoed", _("The page is an alias of a page that is not live yet.")
-    OPTED_OUT = "opted_out", _("The page is kept away from search engines.")
+    EXCLUDED = "excluded", _("The page is kept away from search engines.")
     NO_URL = "no_url", _("The page has no public URL.")
     FOREIGN_HOST = "foreign_host", _("The page's host is not served by this server.")
     # of a URL or channel
@@ -97,14 +97,14 @@ class Reason(TextChoices):
     RATE_LIMITED = "rate_limited", _("The engine asked us to slow down.")
     TOO_LARGE = "too_large", _("The engine found the request too large.")
     SERVER_ERROR = "server_error", _("The engine had a fault.")
-    NO_ANSWER = "no_answer", _("The engine did not answer.")
+    NO_RESPONSE = "no_response", _("The engine did not answer.")
 
 
 #: Verdicts that say nothing about the page: its tracked URLs stay as they are.
 SILENT_REASONS = frozenset({Reason.DISABLED, Reason.FOREIGN_HOST})
 
 #: After these a POST may have arrived all the same: the engine may know of its URLs.
-UNKNOWN_FATES = frozenset({Reason.NO_ANSWER, Reason.SERVER_ERROR})
+UNKNOWN_FATES = frozenset({Reason.NO_RESPONSE, Reason.SERVER_ERROR})
 
 PAYLOAD_VERSION = 1
 LIST_SIZE = 100  # intents in one message
@@ -116,8 +116,6 @@ MAX_URLS_PER_POST = 10_000  # the protocol's limit
 MAX_BODY_BYTES = 5_000_000
 EXCERPT_LENGTH = 2_048  # characters of an answer that are kept
 
-RETRY_DELAYS = (timedelta(seconds=60), timedelta(seconds=300), timedelta(seconds=900))
-RETRY_DELAY_MAX = timedelta(hours=1)
 WAIT_DELAYS = (timedelta(seconds=60), timedelta(minutes=5))
 WAIT_DELAY_MAX = timedelta(minutes=15)
 NEVER_PUBLISHED_AFTER = timedelta(days=7)

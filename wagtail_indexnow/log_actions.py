@@ -7,18 +7,18 @@ from django.utils.translation import gettext_lazy as _
 from wagtail.log_actions import log
 
 SUBMIT = "wagtail_indexnow.submit"
-RESEND = "wagtail_indexnow.resend"
+RESUBMIT = "wagtail_indexnow.resubmit"
 CANCEL = "wagtail_indexnow.cancel"
 ROTATE_KEY = "wagtail_indexnow.rotate_key"
-RELEASE_HOLD = "wagtail_indexnow.release_hold"
+RESUME = "wagtail_indexnow.resume"
 
 #: Action → label, message: how Wagtail shows it.
 ACTIONS = {
     SUBMIT: (_("Submit to IndexNow"), _("Submitted to IndexNow by hand")),
-    RESEND: (_("Resend to IndexNow"), _("URLs sent to IndexNow again by hand")),
+    RESUBMIT: (_("Resubmit to IndexNow"), _("URLs sent to IndexNow again by hand")),
     CANCEL: (_("Cancel IndexNow announcement"), _("Planned IndexNow announcement cancelled")),
     ROTATE_KEY: (_("Rotate IndexNow key"), _("IndexNow key rotated")),
-    RELEASE_HOLD: (_("Release IndexNow hold"), _("IndexNow hold released")),
+    RESUME: (_("Release IndexNow hold"), _("IndexNow hold released")),
 }
 
 

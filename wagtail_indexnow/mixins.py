@@ -18,13 +18,13 @@ class IndexNowPageMixin(models.Model):
     page type does the same, without the mixin.
     """
 
-    indexnow_opt_out = models.BooleanField(
+    indexnow_excluded = models.BooleanField(
         _("do not announce to search engines"),
         default=False,
         help_text=_("IndexNow search engines are not told of this page and its changes."),
     )
 
-    indexnow_panels: ClassVar[list[Panel]] = [FieldPanel("indexnow_opt_out")]
+    indexnow_panels: ClassVar[list[Panel]] = [FieldPanel("indexnow_excluded")]
 
     class Meta:
         abstract = True

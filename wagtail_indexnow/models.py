@@ -111,7 +111,7 @@ class Intent(models.Model):
         )
 
 
-class Delivery(models.Model):
+class Submission(models.Model):
     """One POST with its URLs and its answer. `status` NULL: in flight, or no answer came."""
 
     endpoint = models.CharField(_("search engine"), max_length=64)
@@ -126,12 +126,12 @@ class Delivery(models.Model):
     outcome = models.CharField(_("outcome"), max_length=32, blank=True)
 
     class Meta:
-        verbose_name = _("IndexNow delivery")
-        verbose_name_plural = _("IndexNow deliveries")
+        verbose_name = _("IndexNow submission")
+        verbose_name_plural = _("IndexNow submissions")
         ordering = ["-started_at", "-pk"]
         indexes = [
             models.Index(
-                fields=["started_at", "outcome", "url_count"], name="indexnow_delivery_plot"
+                fields=["started_at", "outcome", "url_count"], name="indexnow_submission_plot"
             ),
         ]
 
@@ -183,14 +183,14 @@ class TrackedUrl(models.Model):
     not_before = models.DateTimeField(_("waits until"), null=True, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     state = models.CharField(
-        _("state"), max_length=16, choices=UrlState.choices, default=UrlState.WAITING
+        _("state"), max_length=16, choices=UrlState.choices, default=UrlState.PENDING
     )
     reason = models.CharField(_("reason"), max_length=32, choices=Reason.choices, blank=True)
     attempts = models.PositiveIntegerField(_("tries"), default=0)
     sent_at = models.DateTimeField(_("sent"), null=True, blank=True)
     last_status = models.PositiveSmallIntegerField(_("last answer"), null=True, blank=True)
-    delivery = models.ForeignKey(
-        Delivery, null=True, blank=True, on_delete=models.SET_NULL, related_name="tracked_urls"
+    submission = models.ForeignKey(
+        Submission, null=True, blank=True, on_delete=models.SET_NULL, related_name="tracked_urls"
     )
 
     objects: ClassVar[TrackedUrlQuerySet] = TrackedUrlQuerySet.as_manager()  # type: ignore[assignment]
@@ -223,8 +223,8 @@ class Channel(models.Model):
     not_before = models.DateTimeField(_("waits until"), null=True, blank=True)
     handed_at = models.DateTimeField(null=True, blank=True)
     strikes = models.PositiveIntegerField(default=0)
-    hold_reason = models.CharField(_("hold"), max_length=32, choices=Reason.choices, blank=True)
-    hold_started_at = models.DateTimeField(_("held since"), null=True, blank=True)
+    pause_reason = models.CharField(_("pause"), max_length=32, choices=Reason.choices, blank=True)
+    paused_at = models.DateTimeField(_("held since"), null=True, blank=True)
     verified_at = models.DateTimeField(_("key accepted"), null=True, blank=True)
 
     class Meta:

@@ -24,7 +24,7 @@ from .models import Intent
 logger = logging.getLogger(__name__)
 
 _FOR_THE_DASHBOARD = frozenset(
-    {"key_file", "worker", "publish_scheduled", "waiting", "hold", "rejected", "last_answer"}
+    {"key_file", "worker", "publish_scheduled", "pending", "pause", "rejected", "last_response"}
 )
 
 

@@ -58,8 +58,8 @@ def announcement(refs: Sequence[IntentRef], meta: Mapping[str, str | None]) -> d
     }
 
 
-def delivery(ref: ChannelRef) -> dict[str, Any]:
-    """Build the message of the `deliver` actor."""
+def submission(ref: ChannelRef) -> dict[str, Any]:
+    """Build the message of the `submit` actor."""
     return {"v": PAYLOAD_VERSION, "channel": {"endpoint": ref.endpoint, "host": ref.host}}
 
 
@@ -75,7 +75,7 @@ def parse_announcement(payload: Any) -> list[IntentRef]:
         raise PayloadError(f"malformed announcement: {error!r}") from error
 
 
-def parse_delivery(payload: Any) -> ChannelRef:
+def parse_submission(payload: Any) -> ChannelRef:
     """Return the channel that a message names.
 
     :raises PayloadError: the version is unknown, or the shape is not ours.
@@ -85,7 +85,7 @@ def parse_delivery(payload: Any) -> ChannelRef:
         channel = payload["channel"]
         return ChannelRef(endpoint=str(channel["endpoint"]), host=str(channel["host"]))
     except (KeyError, TypeError) as error:
-        raise PayloadError(f"malformed delivery: {error!r}") from error
+        raise PayloadError(f"malformed submission: {error!r}") from error
 
 
 def _check_version(payload: Any) -> None:

@@ -78,7 +78,7 @@ def on_page_unpublished(sender: type, instance: Any, **kwargs: Any) -> None:
 
 @shielded
 def on_slug_changed(sender: type, instance: Any, instance_before: Any, **kwargs: Any) -> None:
-    """Announce the former and present URLs of a renamed page and of all below it."""
+    """Announce the former and presubmitted URLs of a renamed page and of all below it."""
     if not conf.enabled or not _may_be_public(instance_before):
         return
     was_live = instance_before.live
@@ -106,7 +106,7 @@ def before_page_move(
 def after_page_move(
     sender: type, instance: Any, url_path_before: str, url_path_after: str, **kwargs: Any
 ) -> None:
-    """Announce the former and present URLs of a moved page and of all below it."""
+    """Announce the former and presubmitted URLs of a moved page and of all below it."""
     snapshots = _moves().pop(instance.pk, [])
     if conf.enabled and url_path_before != url_path_after and _may_be_public(instance):
         _plan_subtree(Kind.MOVE, instance, snapshots)

@@ -10,16 +10,16 @@ import dramatiq
 
 from . import worker
 from .conf import conf
-from .constants import ANNOUNCE_ACTOR, DELIVER_ACTOR
+from .constants import ANNOUNCE_ACTOR, SUBMIT_ACTOR
 
 
 @dramatiq.actor(actor_name=ANNOUNCE_ACTOR, queue_name=conf.queue)
 def announce(payload: dict[str, Any]) -> None:
     """Announce the intents that the message names."""
-    worker.announce(payload)
+    worker.handle_announcement(payload)
 
 
-@dramatiq.actor(actor_name=DELIVER_ACTOR, queue_name=conf.queue)
-def deliver(payload: dict[str, Any]) -> None:
-    """Deliver what waits for the channel that the message names."""
-    worker.deliver(payload)
+@dramatiq.actor(actor_name=SUBMIT_ACTOR, queue_name=conf.queue)
+def submit(payload: dict[str, Any]) -> None:
+    """Submit what waits for the channel that the message names."""
+    worker.handle_submission(payload)

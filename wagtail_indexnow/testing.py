@@ -29,7 +29,7 @@ from . import clock, hosts
 from .conf import SETTING
 from .constants import LIST_SIZE, IntentState, Kind, Reason, UrlState
 from .models import Intent, TrackedUrl
-from .pages.announcing import announce
+from .pages.announcing import announce_intents
 from .payloads import IntentRef
 from .submission import claims
 from .submission.responses import Answer, Verdict
@@ -107,7 +107,7 @@ class Submissions(Sequence[Submission]):
             for _round in range(MAX_ROUNDS):
                 if not self._announce():
                     break
-            self._deliver()
+            self._submit()
 
     def forget(self) -> None:
         """Start anew: what happened until now counts as told."""
@@ -134,16 +134,18 @@ class Submissions(Sequence[Submission]):
         self._looked_at |= {intent.pk for intent in found}
         self._ahead = max(intent.run_at for intent in found if intent.run_at is not None)
         try:
-            announce([IntentRef(key=intent.key, page_id=intent.page_id) for intent in found])
+            announce_intents(
+                [IntentRef(key=intent.key, page_id=intent.page_id) for intent in found]
+            )
         finally:
             self._ahead = None
         return True
 
-    def _deliver(self) -> None:
+    def _submit(self) -> None:
         """Take what is ready as a POST would, and let an engine say yes."""
         waiting = TrackedUrl.objects.filter(endpoint=ENDPOINT, not_before__isnull=False)
         due_at = waiting.aggregate(at=Max("not_before"))["at"]
-        accepted = Verdict(url_state=UrlState.DELIVERED, proven=True)
+        accepted = Verdict(url_state=UrlState.ACCEPTED, proven=True)
         for host in sorted(set(waiting.values_list("host", flat=True))):
             while claimed := claims.claim(ENDPOINT, host, now=due_at):
                 self._recorded += [

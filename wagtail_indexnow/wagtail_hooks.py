@@ -10,7 +10,7 @@ from wagtail.admin.menu import MenuItem
 from wagtail.admin.widgets.button import Button
 
 from . import admin_urls, log_actions, panels, permissions
-from .views.bulk_actions import CancelIntents, ResendUrls, SendIntentsNow, SubmitPages, submit_url
+from .views.bulk_actions import CancelIntents, ResubmitUrls, SendIntentsNow, SubmitPages, submit_url
 
 
 class PolicyMenuItem(MenuItem):  # Wagtail has no types
@@ -122,5 +122,5 @@ def homepage_panels(request: Any, components: list[Any]) -> None:
         components.append(panels.TroubleComponent(request.user))
 
 
-for action in (ResendUrls, CancelIntents, SendIntentsNow, SubmitPages):
+for action in (ResubmitUrls, CancelIntents, SendIntentsNow, SubmitPages):
     hooks.register("register_bulk_action", action)

@@ -13,13 +13,13 @@ from . import payloads
 from .constants import PAYLOAD_REFUSED, WORKER_HEARTBEAT
 from .exceptions import PayloadError
 from .ledger import heartbeats
-from .pages.announcing import announce as announce_intents
-from .submission.submitting import deliver as deliver_channel
+from .pages.announcing import announce_intents
+from .submission.submitting import submit_channel
 
 logger = logging.getLogger(__name__)
 
 
-def announce(payload: Any) -> None:
+def handle_announcement(payload: Any) -> None:
     """Announce the intents of a message."""
 
     def work() -> None:
@@ -28,12 +28,12 @@ def announce(payload: Any) -> None:
     _work(work, payload)
 
 
-def deliver(payload: Any) -> None:
-    """Deliver what waits for the channel of a message."""
+def handle_submission(payload: Any) -> None:
+    """Submit what waits for the channel of a message."""
 
     def work() -> None:
-        ref = payloads.parse_delivery(payload)
-        deliver_channel(ref.endpoint, ref.host)
+        ref = payloads.parse_submission(payload)
+        submit_channel(ref.endpoint, ref.host)
 
     _work(work, payload)
 

@@ -8,7 +8,7 @@ from typing import Any
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
 
 CONSUMER_TIMEOUT_MS = 60_000
-DELIVERY_LIMIT = 2
+SUBMISSION_LIMIT = 2
 
 
 class ClassicBroker(RabbitmqBroker):
@@ -20,4 +20,4 @@ class ClassicBroker(RabbitmqBroker):
 class QuorumBroker(ClassicBroker):
     def _build_queue_arguments(self, queue_name: str) -> dict[str, Any]:
         arguments = super()._build_queue_arguments(queue_name)
-        return {**arguments, "x-queue-type": "quorum", "x-delivery-limit": DELIVERY_LIMIT}
+        return {**arguments, "x-queue-type": "quorum", "x-submission-limit": SUBMISSION_LIMIT}

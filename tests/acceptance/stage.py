@@ -177,11 +177,11 @@ class Stage:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Let a worker stay in the middle of announcing until the block ends."""
-        (self.directory / "hold").touch()
+        (self.directory / "pause").touch()
         try:
             yield
         finally:
-            (self.directory / "hold").unlink()
+            (self.directory / "pause").unlink()
 
     def is_held(self) -> bool:
         return (self.directory / "held").exists()

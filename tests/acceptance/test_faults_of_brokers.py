@@ -77,7 +77,7 @@ def test_relay_survives_a_broker_that_listens_and_never_answers(stage: Any) -> N
 
 @pytest.mark.slow
 def test_retries_of_the_site_are_not_held_up_by_far_schedules(stage: Any) -> None:
-    """Past 1,000 parked messages a thread, Dramatiq delivers no nearer one, and no retry."""
+    """Past 1,000 parked messages a thread, Dramatiq submits no nearer one, and no retry."""
     from tests.acceptance.faults.tasks import flaky
     from tests.schedules import add_schedules
 

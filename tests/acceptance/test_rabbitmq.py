@@ -68,10 +68,10 @@ def test_go_lives_are_told_and_nothing_is_dead_lettered(stage: Any, queue: str) 
 
 
 @pytest.mark.slow
-def test_relay_makes_up_for_messages_that_were_delivered_too_often(
+def test_relay_makes_up_for_messages_that_were_accepted_too_often(
     stage: Any, queue: str, request: pytest.FixtureRequest
 ) -> None:
-    """Each worker that is killed counts as a delivery; a quorum queue then gives up."""
+    """Each worker that is killed counts as a submission; a quorum queue then gives up."""
     pages = stage.drafts(3)
     workers = [stage.worker(queue=queue)]
     due_at = stage.schedule(pages, seconds=60)

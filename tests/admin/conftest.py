@@ -14,7 +14,7 @@ from wagtail.models import GroupPagePermission, Page, Site
 from tests.factories import make_page, make_site
 from wagtail_indexnow.ledger import channels
 from wagtail_indexnow.ledger.tracked_urls import url_hash
-from wagtail_indexnow.models import Delivery, Intent, TrackedUrl
+from wagtail_indexnow.models import Intent, Submission, TrackedUrl
 
 HOST = "www.example.com"
 ADMIN = "/admin/indexnow/"
@@ -78,7 +78,7 @@ def tracked(home: Page) -> Callable[..., TrackedUrl]:
             "change": "updated",
             "changed_at": timezone.now(),
             "version": 1,
-            "state": "delivered",
+            "state": "accepted",
             "attempts": 1,
             **fields,
         }
@@ -112,8 +112,8 @@ def go_live(home: Page) -> Callable[..., Intent]:
 
 
 @pytest.fixture
-def delivery(home: Page) -> Callable[..., Delivery]:
-    def make(**fields: Any) -> Delivery:
+def submission(home: Page) -> Callable[..., Submission]:
+    def make(**fields: Any) -> Submission:
         now = timezone.now()
         values = {
             "endpoint": "engine",
@@ -121,10 +121,10 @@ def delivery(home: Page) -> Callable[..., Delivery]:
             "started_at": now,
             "finished_at": now + timedelta(seconds=1),
             "status": 200,
-            "outcome": "delivered",
+            "outcome": "accepted",
             "urls": [f"https://{HOST}/en/news/"],
             **fields,
         }
-        return Delivery.objects.create(**values)
+        return Submission.objects.create(**values)
 
     return make

@@ -17,19 +17,19 @@ from wagtail_indexnow.submission import keys
 
 pytestmark = pytest.mark.django_db
 
-REPORTS = ["urls/", "deliveries/", "schedule/", "announcements/"]
+REPORTS = ["urls/", "submissions/", "schedule/", "announcements/"]
 VIEWS = [
     *REPORTS,
     *[f"{report}results/" for report in REPORTS],
     *[f"{report}?export=csv" for report in REPORTS],
     *[f"{report}?export=xlsx" for report in REPORTS],
-    "deliveries/{delivery}/",
+    "submissions/{submission}/",
     "settings/",
     f"settings/keys/{HOST}/rotate/",
     "pages/{page}/",
 ]
 BULK = [
-    "/admin/bulk/wagtail_indexnow/trackedurl/resend/?id={url}",
+    "/admin/bulk/wagtail_indexnow/trackedurl/resubmit/?id={url}",
     "/admin/bulk/wagtail_indexnow/intent/cancel/?id={intent}",
     "/admin/bulk/wagtail_indexnow/intent/send_now/?id={intent}",
     "/admin/bulk/wagtailcore/page/indexnow_submit/?id={page}",
@@ -43,20 +43,20 @@ ACTIONS = [*POST_ONLY, f"settings/keys/{HOST}/rotate/", "pages/{page}/", *BULK]
 
 
 @pytest.fixture
-def ids(indexnow: Any, news: Page, tracked: Any, go_live: Any, delivery: Any) -> dict[str, Any]:
+def ids(indexnow: Any, news: Page, tracked: Any, go_live: Any, submission: Any) -> dict[str, Any]:
     """One row of everything, with something to do for every action."""
     # Nobody listens there: verifying finds that the host cannot be reached.
-    indexnow.configure(KEY_FILE_CONNECT_TO={HOST: "http://127.0.0.1:9"})
+    indexnow.configure(CONNECT_TO={HOST: "http://127.0.0.1:9"})
     url = tracked(news, state="rejected", reason="unprocessable")
     keys.key_for(HOST)
     hold = Channel.objects.get(endpoint="engine", host=HOST)
-    Channel.objects.filter(pk=hold.pk).update(hold_reason="key_refused")
+    Channel.objects.filter(pk=hold.pk).update(pause_reason="key_refused")
     return {
         "url": url.pk,
         "intent": go_live(news).pk,
-        "delivery": delivery().pk,
+        "submission": submission().pk,
         "page": news.pk,
-        "hold": hold.pk,
+        "pause": hold.pk,
         "site": news.get_site().pk,
     }
 
@@ -79,7 +79,7 @@ def changes() -> tuple[Any, ...]:
         list(TrackedUrl.objects.values_list("state", "version")),
         sorted(Intent.objects.values_list("key", "state")),
         list(HostKey.objects.values_list("key", "checked_at")),
-        list(Channel.objects.values_list("hold_reason", "not_before")),
+        list(Channel.objects.values_list("pause_reason", "not_before")),
     )
 
 
@@ -174,7 +174,7 @@ class TestOnePermission:
     """Each permission opens its own part, and no other."""
 
     MAY = {
-        "view_trackedurl": ["urls/", "deliveries/"],
+        "view_trackedurl": ["urls/", "submissions/"],
         "view_intent": ["schedule/", "announcements/"],
         "manage_indexnow": ["settings/"],
     }
@@ -187,7 +187,7 @@ class TestOnePermission:
 
         opened = [
             path
-            for path in ("urls/", "deliveries/", "schedule/", "announcements/", "settings/")
+            for path in ("urls/", "submissions/", "schedule/", "announcements/", "settings/")
             if client.get(f"{ADMIN}{path}").status_code == 200
         ]
 
@@ -259,19 +259,21 @@ class TestSomePages:
     ) -> None:
         ours, theirs = tracked(section), tracked(news)
 
-        client.post(f"/admin/bulk/wagtail_indexnow/trackedurl/resend/?id={ours.pk}&id={theirs.pk}")
+        client.post(
+            f"/admin/bulk/wagtail_indexnow/trackedurl/resubmit/?id={ours.pk}&id={theirs.pk}"
+        )
 
         ours.refresh_from_db(), theirs.refresh_from_db()
-        assert (ours.state, theirs.state) == ("waiting", "delivered")
+        assert (ours.state, theirs.state) == ("pending", "accepted")
 
-    def test_sees_no_deliveries_since_they_carry_other_pages(
-        self, client: Client, delivery: Any
+    def test_sees_no_submissions_since_they_carry_other_pages(
+        self, client: Client, submission: Any
     ) -> None:
-        delivery()
+        submission()
 
-        assert client.get(f"{ADMIN}deliveries/").url == "/admin/"
+        assert client.get(f"{ADMIN}submissions/").url == "/admin/"
         report = client.get(f"{ADMIN}urls/").content.decode()
-        assert "Deliveries" not in report
+        assert "Submissions" not in report
 
     def test_sees_the_status_of_own_pages_alone(
         self, section: Page, client: Client, news: Page
@@ -306,4 +308,4 @@ def test_held_channel_of_another_endpoint_is_found_by_its_own_key(
 
     superuser.post(f"{ADMIN}settings/holds/{ids['hold']}/release/")
 
-    assert Channel.objects.get(pk=ids["hold"]).hold_reason == ""
+    assert Channel.objects.get(pk=ids["pause"]).pause_reason == ""

@@ -118,7 +118,7 @@ class TestStatus:
     ) -> None:
         now = timezone.now()
         later = now + timedelta(hours=1)
-        tracked(news, state="waiting", reason="rate_limited", not_before=later)
+        tracked(news, state="pending", reason="rate_limited", not_before=later)
         go_live(news, reason="page_error", error="RuntimeError: no", run_at=later)
 
         page = shown(superuser, report=status(news))

@@ -31,18 +31,18 @@ def plot_of(**figures: list[int]) -> Plot:
     )
 
 
-class TestDeliveries:
-    def test_counts_urls_by_day_and_outcome(self, delivery: Any) -> None:
+class TestSubmissions:
+    def test_counts_urls_by_day_and_outcome(self, submission: Any) -> None:
         urls = ["https://www.example.com/"]
-        delivery(started_at=NOW, urls=urls * 3)
-        delivery(started_at=NOW, urls=urls * 2)
-        delivery(started_at=NOW, outcome="unprocessable")
-        delivery(started_at=NOW, outcome="server_error")
-        delivery(started_at=NOW, outcome="rate_limited")
-        delivery(started_at=NOW - timedelta(days=29), urls=urls * 7)
-        delivery(started_at=NOW - timedelta(days=30))
+        submission(started_at=NOW, urls=urls * 3)
+        submission(started_at=NOW, urls=urls * 2)
+        submission(started_at=NOW, outcome="unprocessable")
+        submission(started_at=NOW, outcome="server_error")
+        submission(started_at=NOW, outcome="rate_limited")
+        submission(started_at=NOW - timedelta(days=29), urls=urls * 7)
+        submission(started_at=NOW - timedelta(days=30))
 
-        plot = plots.deliveries(NOW)
+        plot = plots.submissions(NOW)
 
         assert plot.days[0] == date(2026, 11, 1)
         assert plot.figures["told"] == [7, *[0] * 28, 5]
@@ -52,28 +52,28 @@ class TestDeliveries:
     @pytest.mark.parametrize(
         ("zone", "day"), [("UTC", 30), ("Pacific/Auckland", 31), ("America/Los_Angeles", 30)]
     )
-    def test_days_are_the_readers(self, zone: str, day: int, delivery: Any) -> None:
-        delivery(started_at=NOW)
+    def test_days_are_the_readers(self, zone: str, day: int, submission: Any) -> None:
+        submission(started_at=NOW)
 
         with timezone.override(zone):
-            plot = plots.deliveries(NOW)
+            plot = plots.submissions(NOW)
 
         assert plot.days[-1] == date(2026, 11, 1) + timedelta(days=day - 1)
         assert plot.figures["told"][-1] == 1
 
-    def test_midnight_of_the_reader_is_the_border(self, delivery: Any) -> None:
+    def test_midnight_of_the_reader_is_the_border(self, submission: Any) -> None:
         with timezone.override("Europe/Berlin"):
-            delivery(started_at=datetime(2026, 11, 29, 22, 59, tzinfo=UTC))
-            delivery(started_at=datetime(2026, 11, 29, 23, 0, tzinfo=UTC))
-            plot = plots.deliveries(NOW)
+            submission(started_at=datetime(2026, 11, 29, 22, 59, tzinfo=UTC))
+            submission(started_at=datetime(2026, 11, 29, 23, 0, tzinfo=UTC))
+            plot = plots.submissions(NOW)
 
         assert plot.figures["told"][-2:] == [1, 1]
 
-    def test_day_of_the_clock_change_has_one_bar(self, delivery: Any) -> None:
+    def test_day_of_the_clock_change_has_one_bar(self, submission: Any) -> None:
         with timezone.override("Europe/Berlin"):
             for hour in range(22, 24 + 23):
-                delivery(started_at=datetime(2026, 10, 24, tzinfo=UTC) + timedelta(hours=hour))
-            plot = plots.deliveries(datetime(2026, 10, 31, tzinfo=UTC))
+                submission(started_at=datetime(2026, 10, 24, tzinfo=UTC) + timedelta(hours=hour))
+            plot = plots.submissions(datetime(2026, 10, 31, tzinfo=UTC))
 
         assert plot.figures["told"][plot.days.index(date(2026, 10, 25))] == 25
 
@@ -92,7 +92,7 @@ class TestSkipped:
         assert plot.labels["private"] == "The page is private"
 
     def test_rare_reasons_are_one_series(self, news: Page, go_live: Any) -> None:
-        reasons = ["private", "alias", "expired", "not_live", "no_url", "embargoed", "opted_out"]
+        reasons = ["private", "alias", "expired", "not_live", "no_url", "embargoed", "excluded"]
         for number, reason in enumerate(reasons):
             for _number in range(10 - number):
                 go_live(news, state="skipped", reason=reason, finished_at=NOW)
@@ -145,8 +145,8 @@ class TestWords:
         assert plot.table == [("11/03/2026", ["5", "2"]), ("11/01/2026", ["1,234", "0"])]
         assert plot.description == "1,239 Told; 2 Kept"
 
-    def test_page_shows_picture_and_table(self, superuser: Client, delivery: Any) -> None:
-        delivery()
+    def test_page_shows_picture_and_table(self, superuser: Client, submission: Any) -> None:
+        submission()
 
         page = shown(superuser, report=f"{ADMIN}urls/")
 
@@ -161,10 +161,10 @@ class TestWords:
         assert 'class="indexnow-plot__chart"' not in page
 
     def test_german_figures_leave_the_picture_whole(
-        self, superuser: Client, delivery: Any, settings: Any
+        self, superuser: Client, submission: Any, settings: Any
     ) -> None:
         settings.LANGUAGE_CODE, settings.USE_THOUSAND_SEPARATOR = "de", True
-        delivery(urls=["https://www.example.com/"] * 2_345)
+        submission(urls=["https://www.example.com/"] * 2_345)
 
         page = shown(superuser, report=f"{ADMIN}urls/")
 

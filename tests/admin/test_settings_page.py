@@ -82,7 +82,7 @@ class TestKeys:
     def test_verifying_says_what_an_engine_would_find(
         self, superuser: Client, home: Page, indexnow: Any, live_server: Any
     ) -> None:
-        indexnow.configure(KEY_FILE_CONNECT_TO={HOST: live_server.url})
+        indexnow.configure(CONNECT_TO={HOST: live_server.url})
 
         response = superuser.post(f"{SETTINGS}keys/{HOST}/verify/", follow=True)
 
@@ -92,7 +92,7 @@ class TestKeys:
     def test_verifying_says_what_is_wrong(
         self, superuser: Client, home: Page, indexnow: Any
     ) -> None:
-        indexnow.configure(KEY_FILE_CONNECT_TO={HOST: "http://127.0.0.1:9"})
+        indexnow.configure(CONNECT_TO={HOST: "http://127.0.0.1:9"})
 
         response = superuser.post(f"{SETTINGS}keys/{HOST}/verify/", follow=True)
 
@@ -164,8 +164,8 @@ class TestHolds:
         superuser.post(f"{SETTINGS}holds/{hold.pk}/release/")
 
         hold.refresh_from_db()
-        assert (hold.hold_reason, hold.not_before) == ("", timezone.now())
-        assert ModelLogEntry.objects.get().action == "wagtail_indexnow.release_hold"
+        assert (hold.pause_reason, hold.not_before) == ("", timezone.now())
+        assert ModelLogEntry.objects.get().action == "wagtail_indexnow.resume"
         assert "Nothing is held." in shown(superuser, report=SETTINGS)
 
     def test_what_is_not_there_is_not_released(self, superuser: Client, home: Page) -> None:
@@ -174,11 +174,11 @@ class TestHolds:
         assert response.status_code == 404
 
 
-def test_queries_do_not_grow_with_history(superuser: Client, home: Page, delivery: Any) -> None:
-    delivery()
+def test_queries_do_not_grow_with_history(superuser: Client, home: Page, submission: Any) -> None:
+    submission()
     few = queries(superuser, SETTINGS)
     for number in range(10):
-        delivery()
+        submission()
         Intent.objects.create(
             key=str(number), kind="publish", page_id=home.pk, created_at=timezone.now()
         )

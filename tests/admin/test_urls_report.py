@@ -86,13 +86,13 @@ class TestRow:
 
         assert "299" in shown(superuser)
 
-    def test_leads_to_the_delivery(
-        self, superuser: Client, news: Page, tracked: Any, delivery: Any
+    def test_leads_to_the_submission(
+        self, superuser: Client, news: Page, tracked: Any, submission: Any
     ) -> None:
-        sent = delivery()
-        tracked(news, last_status=200, delivery=sent)
+        sent = submission()
+        tracked(news, last_status=200, submission=sent)
 
-        assert f"{ADMIN}deliveries/{sent.pk}/" in shown(superuser)
+        assert f"{ADMIN}submissions/{sent.pk}/" in shown(superuser)
 
     def test_says_in_a_sentence_why_it_was_not_sent(
         self, superuser: Client, news: Page, tracked: Any
@@ -108,7 +108,7 @@ class TestRow:
         self, superuser: Client, news: Page, tracked: Any, clock_at: Any
     ) -> None:
         later = timezone.now() + timedelta(hours=1)
-        tracked(news, state="waiting", reason="rate_limited", not_before=later)
+        tracked(news, state="pending", reason="rate_limited", not_before=later)
 
         page = shown(superuser)
 
@@ -116,9 +116,9 @@ class TestRow:
         assert "indexnow-status--critical" not in page
 
     def test_says_that_it_goes_next(self, superuser: Client, news: Page, tracked: Any) -> None:
-        tracked(news, state="waiting", not_before=timezone.now() - timedelta(minutes=1))
+        tracked(news, state="pending", not_before=timezone.now() - timedelta(minutes=1))
 
-        assert "Goes with the next delivery." in shown(superuser)
+        assert "Goes with the next submission." in shown(superuser)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -150,7 +150,7 @@ class TestFinding:
             ("?change=removed", {"two"}),
             ("?endpoint=other", {"three"}),
             ("?host=www.example.com", {"one", "two"}),
-            ("?state=delivered&host=www.example.com", {"one"}),
+            ("?state=accepted&host=www.example.com", {"one"}),
             ("?q=/tw", {"two"}),
             ("?q=news", {"one", "two"}),
             ("?q=NEWS", {"one", "two"}),
@@ -194,7 +194,7 @@ class TestManyRows:
         def make(count: int) -> None:
             for number in range(count):
                 page = make_page(Page.objects.get(pk=news.pk), f"page-{number}-of-{count}")
-                tracked(page, state="waiting", not_before=timezone.now())
+                tracked(page, state="pending", not_before=timezone.now())
 
         return make
 
@@ -289,10 +289,10 @@ class TestExport:
         assert "/en/one/" not in text
 
 
-class TestResend:
-    def resend(self, client: Client, *urls: TrackedUrl) -> Any:
+class TestResubmit:
+    def resubmit(self, client: Client, *urls: TrackedUrl) -> Any:
         query = "&".join(f"id={url.pk}" for url in urls)
-        path = f"/admin/bulk/wagtail_indexnow/trackedurl/resend/?{query}&next={REPORT}"
+        path = f"/admin/bulk/wagtail_indexnow/trackedurl/resubmit/?{query}&next={REPORT}"
         return client.post(path, follow=True)
 
     @pytest.mark.django_db(transaction=True)
@@ -304,7 +304,7 @@ class TestResend:
         indexnow.told()
         clock_at.shift(timedelta(hours=1))
 
-        response = self.resend(superuser, TrackedUrl.objects.get())
+        response = self.resubmit(superuser, TrackedUrl.objects.get())
 
         assert "1 URL will be sent again" in response.content.decode()
         assert indexnow.settled() == ["https://www.example.com/en/story/"]
@@ -313,7 +313,7 @@ class TestResend:
         url = tracked(news)
 
         page = shown(
-            superuser, report=f"/admin/bulk/wagtail_indexnow/trackedurl/resend/?id={url.pk}"
+            superuser, report=f"/admin/bulk/wagtail_indexnow/trackedurl/resubmit/?id={url.pk}"
         )
 
         assert "Send these URLs to their search engine again?" in page
@@ -324,7 +324,7 @@ class TestResend:
     ) -> None:
         url = tracked(news, state="skipped", reason="withdrawn", change="removed")
 
-        response = self.resend(superuser, url)
+        response = self.resubmit(superuser, url)
 
         url.refresh_from_db()
         assert url.state == "skipped"
@@ -333,7 +333,7 @@ class TestResend:
     def test_is_in_the_history_of_the_page(
         self, superuser: Client, news: Page, tracked: Any
     ) -> None:
-        self.resend(superuser, tracked(news))
+        self.resubmit(superuser, tracked(news))
 
         history = superuser.get(f"/admin/pages/{news.pk}/history/").content.decode()
         assert "URLs sent to IndexNow again by hand" in history
@@ -344,9 +344,9 @@ class TestResend:
     ) -> None:
         url = tracked(news)
 
-        page = shown(superuser, report=f"/admin/bulk/wagtail_indexnow/trackedurl/resend/{query}")
-        superuser.post(f"/admin/bulk/wagtail_indexnow/trackedurl/resend/{query}")
+        page = shown(superuser, report=f"/admin/bulk/wagtail_indexnow/trackedurl/resubmit/{query}")
+        superuser.post(f"/admin/bulk/wagtail_indexnow/trackedurl/resubmit/{query}")
 
         url.refresh_from_db()
         assert "None of the selected rows can be changed any more." in page
-        assert url.state == "delivered"
+        assert url.state == "accepted"

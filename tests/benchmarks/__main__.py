@@ -66,11 +66,11 @@ def _prepare(directory: Path) -> dict[str, str]:
 
 def _choose(names: list[str]) -> list[Measurement]:
     from tests.benchmarks.admin_lists import admin_lists
-    from tests.benchmarks.delivering import delivering, latency
     from tests.benchmarks.publishing import announcing, publishing
     from tests.benchmarks.schedules import schedules
+    from tests.benchmarks.submitting import latency, submitting
 
-    every = [publishing, announcing, delivering, latency, schedules, admin_lists]
+    every = [publishing, announcing, submitting, latency, schedules, admin_lists]
     known = {measurement.__name__: measurement for measurement in every}
     if unknown := set(names) - known.keys():
         sys.exit(f"There is no {', '.join(sorted(unknown))}, but {', '.join(known)}.")

@@ -5,7 +5,7 @@ from wagtail.models import Page
 
 URLS = 1_000_000
 PAGES = 60_000  # children of one page, numbered in four hexadecimal digits
-DELIVERIES = 100_000
+SUBMITIES = 100_000
 INTENTS, ENDED = 300_000, 200_000
 FIRST_PAGE = 2_000_000  # no other page has this id, or one above
 
@@ -48,18 +48,18 @@ def make_pages(home: Page, types: dict[str, int]) -> None:
 
 def make_rows() -> None:
     """Fill an empty ledger, also with a few rows that only a filter finds."""
-    _insert("wagtail_indexnow_delivery", _delivery(), DELIVERIES)
+    _insert("wagtail_indexnow_submission", _submission(), SUBMITIES)
     _insert("wagtail_indexnow_intent", _intent(), INTENTS)
     _insert("wagtail_indexnow_trackedurl", _tracked_url(), URLS)
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO wagtail_indexnow_channel (endpoint, host, strikes, hold_reason) VALUES"
+            "INSERT INTO wagtail_indexnow_channel (endpoint, host, strikes, pause_reason) VALUES"
             " ('engine', '', 0, ''), ('engine', 'www.example.com', 0, ''),"
             " ('rare', '', 0, ''), ('rare', 'rare.example.com', 0, '')"
         )
 
 
-def _delivery() -> dict[str, str]:
+def _submission() -> dict[str, str]:
     return {
         "id": "n",
         "endpoint": "'engine'",
@@ -72,7 +72,7 @@ def _delivery() -> dict[str, str]:
         "urls": """'["https://www.example.com/en/page/"]'""",
         "url_count": "1 + n % 20",
         "outcome": "CASE WHEN n % 40 = 0 THEN 'unprocessable' WHEN n % 15 = 0"
-        " THEN 'server_error' ELSE 'delivered' END",
+        " THEN 'server_error' ELSE 'accepted' END",
     }
 
 
@@ -123,12 +123,12 @@ def _tracked_url() -> dict[str, str]:
         "version": "1",
         "claimed_version": "1",
         "state": "CASE WHEN n % 30000 = 0 THEN 'failed' WHEN n % 100 = 0 THEN 'rejected'"
-        " ELSE 'delivered' END",
+        " ELSE 'accepted' END",
         "reason": "''",
         "attempts": "1",
         "sent_at": _ago("0"),
         "last_status": "200",
-        "delivery_id": f"1 + n % {DELIVERIES}",
+        "submission_id": f"1 + n % {SUBMITIES}",
     }
 
 

@@ -80,7 +80,7 @@ def announcing(stage: Stage, count: int = 1_000) -> Iterator[Row]:
         )
         for page in pages
     )
-    with site(stage), mock.patch.object(InlineCourier, "deliver"):
+    with site(stage), mock.patch.object(InlineCourier, "submit"):
         seconds = took_ms(lambda: tick(InlineCourier())) / 1_000
     assert TrackedUrl.objects.count() == count
     yield "bulk announce", f"{count / seconds:,.0f} pages/s", f"{count:,} pages, one process"

@@ -21,7 +21,7 @@ from wagtail.users.models import UserProfile
 from tests.conftest import IndexNow
 from tests.factories import make_page, publish
 from wagtail_indexnow.ledger import channels
-from wagtail_indexnow.models import Delivery, HostKey, Intent, TrackedUrl
+from wagtail_indexnow.models import HostKey, Intent, Submission, TrackedUrl
 from wagtail_indexnow.submission import keys
 
 # Playwright's event loop runs in this thread while the tests use the database.
@@ -155,7 +155,7 @@ def museum(home: Page, indexnow: Any) -> dict[str, Any]:
     _add_schedule(pages)
     return {
         "pages": pages,
-        "delivery": Delivery.objects.filter(outcome="unprocessable").latest("started_at").pk,
+        "submission": Submission.objects.filter(outcome="unprocessable").latest("started_at").pk,
         "url": TrackedUrl.objects.order_by("pk")[0].pk,
     }
 
@@ -164,7 +164,7 @@ def _add_trouble() -> None:
     now = timezone.now()
     waiting, rejected, *_rest = TrackedUrl.objects.order_by("pk")
     waiting.state, waiting.reason, waiting.not_before = (
-        "waiting",
+        "pending",
         "rate_limited",
         now + timedelta(hours=1),
     )
@@ -175,11 +175,11 @@ def _add_trouble() -> None:
 
 
 def _add_history() -> None:
-    outcomes = [("delivered", 200)] * 8 + [("server_error", 503), ("unprocessable", 422)]
+    outcomes = [("accepted", 200)] * 8 + [("server_error", 503), ("unprocessable", 422)]
     for number in range(90):
         outcome, status = outcomes[number * 7 % len(outcomes)]
         started_at = timezone.now() - timedelta(hours=3 + number * 8)
-        Delivery.objects.create(
+        Submission.objects.create(
             endpoint="engine",
             host=HOST,
             started_at=started_at,

@@ -1,4 +1,4 @@
-"""What people do, in the real forms: schedule, see it go out, cancel, resend, rotate, export."""
+"""What people do, in the real forms: schedule, see it go out, cancel, resubmit, rotate, export."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -82,8 +82,8 @@ def test_url_is_sent_again(
     page = open_page(f"{ADMIN}urls/")
 
     page.locator("tbody [data-bulk-action-checkbox]").first.check(force=True)
-    page.get_by_role("link", name="Resend selected URLs").click()
-    page.get_by_role("button", name="Yes, resend").click()
+    page.get_by_role("link", name="Resubmit selected URLs").click()
+    page.get_by_role("button", name="Yes, resubmit").click()
 
     page.get_by_text("1 URL will be sent again").wait_for()
     assert indexnow.settled() == [f"https://{HOST}/en/story/"]

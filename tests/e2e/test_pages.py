@@ -15,14 +15,14 @@ ADMIN = "/admin/indexnow/"
 PAGES = {
     "report": f"{ADMIN}urls/",
     "report-filtered": f"{ADMIN}urls/?state=rejected",
-    "deliveries": f"{ADMIN}deliveries/",
-    "delivery": f"{ADMIN}deliveries/{{delivery}}/",
+    "submissions": f"{ADMIN}submissions/",
+    "submission": f"{ADMIN}submissions/{{submission}}/",
     "schedule": f"{ADMIN}schedule/",
     "announcements": f"{ADMIN}announcements/",
     "settings": f"{ADMIN}settings/",
     "rotate": f"{ADMIN}settings/keys/www.example.com/rotate/",
     "page-status": f"{ADMIN}pages/{{page}}/",
-    "resend": "/admin/bulk/wagtail_indexnow/trackedurl/resend/?id={url}",
+    "resubmit": "/admin/bulk/wagtail_indexnow/trackedurl/resubmit/?id={url}",
     "dashboard": "/admin/",
 }
 SERIOUS = ("serious", "critical")
@@ -41,7 +41,7 @@ def serious_faults(page: Any) -> list[str]:
 
 @pytest.fixture
 def paths(museum: dict[str, Any]) -> dict[str, str]:
-    ids = {"delivery": museum["delivery"], "url": museum["url"], "page": museum["pages"][0].pk}
+    ids = {"submission": museum["submission"], "url": museum["url"], "page": museum["pages"][0].pk}
     return {name: path.format(**ids) for name, path in PAGES.items()}
 
 

@@ -218,7 +218,7 @@ def test_m17_answers_can_be_kept_for_one_path(start: Start) -> None:
     assert b.send("GET", "/elsewhere").status == 404
 
 
-def test_m17_other_paths_use_up_no_answer(start: Start) -> None:
+def test_m17_other_paths_use_up_no_response(start: Start) -> None:
     b = start()
     b.engine.answer(Answer(status=500))
 

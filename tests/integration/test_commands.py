@@ -43,18 +43,18 @@ def test_b13_new_key_ends_the_hold_of_the_refused_one(
     rotate()
 
     row = Channel.objects.get(host=HOST)
-    assert row.hold_reason == ""
+    assert row.pause_reason == ""
     assert row.not_before == keys.clock.now()
 
 
 def test_dry_run_changes_nothing(indexnow: Any, site: Any) -> None:
-    assert "the present one is none" in rotate(dry_run=True)
+    assert "the presubmitted one is none" in rotate(dry_run=True)
     assert not HostKey.objects.exists()
 
     former = keys.key_for(HOST)
     out = rotate(dry_run=True)
 
-    assert f"the present one is {former[:4]}…" in out
+    assert f"the presubmitted one is {former[:4]}…" in out
     assert keys.valid_keys(HOST) == (former,)
 
 

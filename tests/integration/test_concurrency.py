@@ -16,7 +16,7 @@ from wagtail_indexnow import clock
 from wagtail_indexnow.constants import Change, Reason, UrlState
 from wagtail_indexnow.ledger import channels, tracked_urls
 from wagtail_indexnow.ledger.tracked_urls import Marked
-from wagtail_indexnow.models import Channel, Delivery, HostKey, TrackedUrl
+from wagtail_indexnow.models import Channel, HostKey, Submission, TrackedUrl
 from wagtail_indexnow.relay import maintenance
 from wagtail_indexnow.submission import claims, keys
 from wagtail_indexnow.submission.responses import Answer, Verdict
@@ -67,7 +67,7 @@ def test_c59_no_url_is_claimed_by_two_workers() -> None:
     taken = [url for urls in at_once(claim) for url in urls]
 
     assert len(taken) == len(set(taken)) == 400
-    assert sum(len(delivery.urls) for delivery in Delivery.objects.all()) == 400
+    assert sum(len(submission.urls) for submission in Submission.objects.all()) == 400
 
 
 def test_where_rows_cannot_be_skipped_over_no_url_is_claimed_twice_either(
@@ -124,7 +124,7 @@ def test_marking_in_any_order_while_settling_never_deadlocks() -> None:
                     claimed,
                     Answer(status=500),
                     Verdict(
-                        url_state=UrlState.WAITING,
+                        url_state=UrlState.PENDING,
                         reason=Reason.SERVER_ERROR,
                         retry=timedelta(0),
                     ),
@@ -154,14 +154,16 @@ def test_marking_while_history_is_pruned_never_deadlocks(settings: Any) -> None:
 
     at_once(work)
 
-    assert not Delivery.objects.exists()
+    assert not Submission.objects.exists()
 
 
 def make_old_history(then: datetime) -> None:
-    """Make a delivery that all URLs name."""
+    """Make a submission that all URLs name."""
     with transaction.atomic():  # as a claim does: nobody may prune it before
-        delivery = Delivery.objects.create(endpoint="indexnow", host=HOST, started_at=then, urls=[])
-        tracked_urls.lock_still(TrackedUrl.objects.all(), pks()).update(delivery=delivery)
+        submission = Submission.objects.create(
+            endpoint="indexnow", host=HOST, started_at=then, urls=[]
+        )
+        tracked_urls.lock_still(TrackedUrl.objects.all(), pks()).update(submission=submission)
 
 
 def pks() -> list[int]:

@@ -48,7 +48,7 @@ def test_page_kept_out_of_the_sitemap(home: Any, indexnow_submissions: Submissio
 def test_page_type_that_opts_out(
     home: Any, indexnow_submissions: Submissions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ArticlePage, "indexnow_opt_out", True, raising=False)
+    monkeypatch.setattr(ArticlePage, "indexnow_excluded", True, raising=False)
 
     publish(make_page(home, "thanks"))
 

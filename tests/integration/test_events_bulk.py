@@ -15,8 +15,8 @@ from wagtail.models import Locale, Page
 
 from tests.factories import make_page, make_site, publish
 from tests.testapp.models import ArticlePage
-from wagtail_indexnow.models import Delivery, Intent, TrackedUrl
-from wagtail_indexnow.pages.announcing import announce
+from wagtail_indexnow.models import Intent, Submission, TrackedUrl
+from wagtail_indexnow.pages.announcing import announce_intents as announce
 from wagtail_indexnow.payloads import IntentRef
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -168,7 +168,7 @@ def test_w15_10000_live_descendants_are_told_in_few_posts_and_none_twice(
     assert len(told) == len(set(told)) == 20_002
     assert f"{ROOT}section/page-9999/" in told
     assert f"{ROOT}shelf/section/page-9999/" in told
-    posts = Counter(Delivery.objects.values_list("host", flat=True))
+    posts = Counter(Submission.objects.values_list("host", flat=True))
     assert all(count <= 4 for count in posts.values())
 
 
@@ -212,7 +212,7 @@ def test_w13_deleted_section_of_a_hundred_pages_is_one_post_a_host(
     section.delete()
 
     assert len(indexnow.settled()) == 101
-    assert Delivery.objects.count() == 1
+    assert Submission.objects.count() == 1
 
 
 def test_section_with_a_site_of_its_own_below_is_told_by_host(
@@ -225,7 +225,7 @@ def test_section_with_a_site_of_its_own_below_is_told_by_host(
 
     told = indexnow.settled()
     assert len(told) == 12
-    assert sorted(Delivery.objects.values_list("host", flat=True)) == [
+    assert sorted(Submission.objects.values_list("host", flat=True)) == [
         "second.example.com",
         "www.example.com",
     ]
@@ -241,7 +241,7 @@ def test_bulk_publish_in_the_admin_writes_one_row_a_page_and_one_post(
 
     assert Intent.objects.count() == 20
     assert len(indexnow.settled()) == 20
-    assert Delivery.objects.count() == 1
+    assert Submission.objects.count() == 1
 
 
 def test_rolled_back_bulk_of_changes_leaves_nothing(indexnow: Any, site: Any, shelf: Any) -> None:

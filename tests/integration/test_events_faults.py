@@ -15,7 +15,7 @@ from wagtail_indexnow import signal_handlers
 from wagtail_indexnow.ledger import intents
 from wagtail_indexnow.models import Intent, TrackedUrl
 from wagtail_indexnow.pages import former_urls, public_urls
-from wagtail_indexnow.pages.announcing import announce
+from wagtail_indexnow.pages.announcing import announce_intents as announce
 from wagtail_indexnow.payloads import IntentRef
 from wagtail_indexnow.relay.dispatch import tick
 from wagtail_indexnow.relay.senders import InlineCourier

@@ -18,7 +18,7 @@ from wagtail.admin import urls as wagtailadmin_urls
 from wagtail.models import Locale, Page
 
 from tests.factories import make_page, publish
-from wagtail_indexnow.models import Delivery, Intent, TrackedUrl
+from wagtail_indexnow.models import Intent, Submission, TrackedUrl
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOST = "https://www.example.com"
@@ -395,8 +395,8 @@ class TestLocalize:
 
 
 def test_translations_travel_in_one_post(indexnow: Any, news: Any) -> None:
-    before = Delivery.objects.count()
+    before = Submission.objects.count()
     translate(news, "de")
     indexnow.settle()
 
-    assert Delivery.objects.count() == before + 1
+    assert Submission.objects.count() == before + 1

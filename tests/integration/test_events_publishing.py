@@ -19,7 +19,7 @@ from wagtail.models import (
 
 from tests.factories import make_page, make_site, publish
 from wagtail_indexnow.ledger import intents
-from wagtail_indexnow.models import Delivery, Intent, TrackedUrl
+from wagtail_indexnow.models import Intent, Submission, TrackedUrl
 from wagtail_indexnow.relay.dispatch import keep_house, tick
 from wagtail_indexnow.relay.senders import InlineCourier
 
@@ -38,7 +38,7 @@ def news(site: Any, clock_at: Any) -> Any:
 
 @pytest.fixture
 def live(site: Any, clock_at: Any, indexnow: Any) -> Any:
-    """A page that engines know in its present version."""
+    """A page that engines know in its presubmitted version."""
     page = publish(make_page(site.root_page, "news"))
     assert indexnow.settled() == [NEWS]
     return page
@@ -463,7 +463,7 @@ def test_many_pages_in_one_transaction_become_one_post(indexnow: Any, news: Any)
             publish(page)
 
     assert indexnow.settled() == sorted(f"{ROOT}page-{number}/" for number in range(30))
-    assert Delivery.objects.count() == 1
+    assert Submission.objects.count() == 1
 
 
 def test_b15_pages_of_two_hosts_are_told_with_their_own_hosts(indexnow: Any, news: Any) -> None:
@@ -472,7 +472,7 @@ def test_b15_pages_of_two_hosts_are_told_with_their_own_hosts(indexnow: Any, new
     publish(make_page(other.root_page, "news"))
 
     assert indexnow.settled() == ["https://second.example.com/en/news/", NEWS]
-    assert set(Delivery.objects.values_list("host", flat=True)) == {
+    assert set(Submission.objects.values_list("host", flat=True)) == {
         "www.example.com",
         "second.example.com",
     }

@@ -11,7 +11,7 @@ from wagtail.models import Page, Site
 
 from tests.factories import make_page, make_site, publish
 from tests.testapp.models import ArticlePage
-from wagtail_indexnow.models import Delivery, Intent, TrackedUrl
+from wagtail_indexnow.models import Intent, Submission, TrackedUrl
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = "https://www.example.com/en/"
@@ -92,13 +92,13 @@ def test_w13_deleted_section_tells_every_former_url_in_one_batch(
         publish(make_page(section, f"page-{number}"))
     indexnow.settled()
     indexnow.travel_to(timezone.now() + timedelta(hours=1))
-    before = Delivery.objects.count()
+    before = Submission.objects.count()
     editor.delete(section)
 
     expected = {SECTION, f"{SECTION}one/", f"{SECTION}two/"}
     expected |= {f"{SECTION}page-{number}/" for number in range(10)}
     assert unpublished(indexnow) == expected
-    assert Delivery.objects.count() == before + 1
+    assert Submission.objects.count() == before + 1
 
 
 def test_deleted_before_any_engine_knew_it_is_told_as_it_was_public(

@@ -10,7 +10,7 @@ from wagtail.models import Page, Site
 
 from tests.factories import make_page, make_site, publish
 from tests.testapp.models import CalendarPage, ListedUrlsPage, OwnUrlPage
-from wagtail_indexnow.models import Delivery, Intent, TrackedUrl
+from wagtail_indexnow.models import Intent, Submission, TrackedUrl
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = "https://www.example.com/en/"
@@ -97,7 +97,7 @@ def test_w28_port_is_kept_on_purpose(indexnow: Any, clock_at: Any) -> None:
     publish(make_page(site.root_page, "news"))
 
     assert indexnow.settled() == ["http://www.example.com:8443/en/news/"]
-    assert Delivery.objects.get().host == "www.example.com:8443"
+    assert Submission.objects.get().host == "www.example.com:8443"
 
 
 def test_w28_port_means_that_no_engine_can_be_told(indexnow: Any, clock_at: Any) -> None:
@@ -175,7 +175,7 @@ def test_b05_copy_of_production_on_staging_sends_nothing(
 def test_b05_url_that_waited_in_the_copied_rows_is_not_sent(
     indexnow: Any, live: Any, settings: Any
 ) -> None:
-    TrackedUrl.objects.update(not_before=timezone.now(), state="waiting")
+    TrackedUrl.objects.update(not_before=timezone.now(), state="pending")
     settings.ALLOWED_HOSTS = ["*"]
 
     assert indexnow.settled(minutes=600) == []
@@ -219,7 +219,7 @@ def test_switched_off_nothing_is_written_or_sent(
 
 
 def test_switched_off_after_the_event_says_so_and_leaves_urls(indexnow: Any, live: Any) -> None:
-    from wagtail_indexnow.pages.announcing import announce
+    from wagtail_indexnow.pages.announcing import announce_intents as announce
     from wagtail_indexnow.payloads import IntentRef
 
     publish(live)
@@ -322,7 +322,7 @@ def test_w36_hook_that_empties_the_list_opts_a_page_out(indexnow: Any, live: Any
         later(indexnow)
         publish(live)
         assert indexnow.settled() == []
-        assert last_reason() == "opted_out"
+        assert last_reason() == "excluded"
 
 
 @pytest.mark.parametrize(("length", "is_told"), [(300, True), (2048, True), (2049, False)])

@@ -11,7 +11,7 @@ from example_site.engine import Answer
 from tests.factories import make_page, publish
 from tests.testapp.models import ArticlePage, HiddenFromSitemapPage
 from wagtail_indexnow.models import Intent, TrackedUrl
-from wagtail_indexnow.pages.announcing import announce
+from wagtail_indexnow.pages.announcing import announce_intents as announce
 from wagtail_indexnow.payloads import IntentRef
 from wagtail_indexnow.relay.dispatch import tick
 from wagtail_indexnow.relay.senders import InlineCourier
@@ -341,14 +341,14 @@ def test_b10_page_that_was_never_in_the_sitemap_is_skipped(
     publish(make_page(site.root_page, "shy", model=HiddenFromSitemapPage))
 
     assert indexnow.settled() == []
-    assert Intent.objects.get().reason == "opted_out"
+    assert Intent.objects.get().reason == "excluded"
 
 
 def test_page_that_opts_out_by_its_attribute_is_told_once_each_way(
     indexnow: Any, section: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(ArticlePage, "indexnow_opt_out", True, raising=False)
+        patched.setattr(ArticlePage, "indexnow_excluded", True, raising=False)
         publish(section)
         assert indexnow.settled() == [SECTION]
         assert changes()[SECTION] == "removed"
@@ -359,10 +359,10 @@ def test_page_that_opts_out_by_its_attribute_is_told_once_each_way(
     assert indexnow.settled() == [SECTION]
 
 
-def test_opted_out_page_that_goes_is_not_told(
+def test_excluded_page_that_goes_is_not_told(
     indexnow: Any, editor: Any, site: Any, clock_at: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ArticlePage, "indexnow_opt_out", True, raising=False)
+    monkeypatch.setattr(ArticlePage, "indexnow_excluded", True, raising=False)
     page = publish(make_page(site.root_page, "shy"))
     editor.delete(page)
 

@@ -163,7 +163,7 @@ class TestGuards:
         assert found.reason == found.message == ""
         assert found.urls == (URL,)
         assert [guard.name for guard in found.guards] == [
-            "disabled", "not_live", "private", "alias", "embargoed", "opted_out", "no_url",
+            "disabled", "not_live", "private", "alias", "embargoed", "excluded", "no_url",
         ]  # fmt: skip
 
     def test_each_guard_is_asked_whatever_the_others_say(self, indexnow: Any, news: Any) -> None:
@@ -194,7 +194,7 @@ class TestGuards:
     def test_w36_page_that_keeps_itself_out(self, indexnow: Any, site: Any, clock_at: Any) -> None:
         page = publish(make_page(site.root_page, "hidden", model=HiddenFromSitemapPage))
 
-        assert failed_guards(page) == ["opted_out"]
+        assert failed_guards(page) == ["excluded"]
 
     def test_b17_page_outside_every_site(self, indexnow: Any, site: Any, clock_at: Any) -> None:
         page = make_page(Page.get_first_root_node(), "nowhere", live=True)
@@ -224,7 +224,7 @@ class TestGuards:
         found = explain(page_id)
 
         assert (found.title, found.reason) == ("News", "page_deleted")
-        assert [(row.change, row.state) for row in found.tracked] == [("removed", "delivered")]
+        assert [(row.change, row.state) for row in found.tracked] == [("removed", "accepted")]
         assert [item.kind for item in found.past_intents] == ["remove", "publish"]
 
 
@@ -240,7 +240,7 @@ class TestCommand:
         assert f"Page {page.pk}: News" in lines
         assert "  ok private: Restrictions on: –." in lines
         assert f"  {URL}" in lines
-        assert f"  engine {URL}: added, delivered; sent Dec. 1, 2026 09:00, answer 200" in lines
+        assert f"  engine {URL}: added, accepted; sent Dec. 1, 2026 09:00, answer 200" in lines
         assert any("go_live of" in line and "would now skip" not in line for line in lines)
         assert any("publish of" in line and "announced" in line for line in lines)
 

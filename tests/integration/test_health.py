@@ -68,8 +68,8 @@ def test_everything_that_was_seen_at_work_is_fine(indexnow: Any, healthy: Any) -
         "relay": True,
         "worker": True,
         "publish_scheduled": None,
-        "waiting": True,
-        "last_answer": True,
+        "pending": True,
+        "last_response": True,
     }
 
 
@@ -107,7 +107,7 @@ class TestKeyFiles:
     def served(self, indexnow: Any, only_site: Any, live_server: Any) -> Any:
         """Let the key file be fetched from a server of ours."""
         only_site.port = 443
-        indexnow.configure(VERIFY_KEY_FILE=True, KEY_FILE_CONNECT_TO={HOST: live_server.url})
+        indexnow.configure(VERIFY_KEY_FILE=True, CONNECT_TO={HOST: live_server.url})
         return live_server
 
     def test_good_file(self, served: Any) -> None:
@@ -147,7 +147,7 @@ class TestKeyFiles:
         with socket.socket() as closed:
             closed.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        indexnow.configure(VERIFY_KEY_FILE=True, KEY_FILE_CONNECT_TO={HOST: url})
+        indexnow.configure(VERIFY_KEY_FILE=True, CONNECT_TO={HOST: url})
 
         finding = one("key_file", live=True)
         assert finding.ok is False
@@ -191,7 +191,7 @@ class TestBroker:
         former = dramatiq.get_broker()
         from wagtail_indexnow import tasks
 
-        actors = (tasks.announce, tasks.deliver)
+        actors = (tasks.announce, tasks.submit)
 
         def set_broker(broker: Any) -> None:
             dramatiq.set_broker(broker)
@@ -337,21 +337,21 @@ class TestWorkers:
     def test_b27_work_that_waits_too_long(self, indexnow: Any, news: Any) -> None:
         publish(news)
         indexnow.travel_to(timezone.now() + timedelta(minutes=20))
-        assert one("waiting").ok is True
-        assert "due since" in one("waiting").message
+        assert one("pending").ok is True
+        assert "due since" in one("pending").message
 
         indexnow.travel_to(timezone.now() + timedelta(minutes=20))
-        assert one("waiting").ok is False
+        assert one("pending").ok is False
 
     def test_url_that_waits_too_long(self, indexnow: Any, healthy: Any) -> None:
-        TrackedUrl.objects.update(state="waiting", not_before=timezone.now())
+        TrackedUrl.objects.update(state="pending", not_before=timezone.now())
         indexnow.travel_to(timezone.now() + timedelta(minutes=40))
-        assert one("waiting").ok is False
+        assert one("pending").ok is False
 
         channels.hold(
             "engine", HOST, reason="rate_limited", until=timezone.now() + timedelta(hours=1)
         )
-        assert one("waiting").ok is None
+        assert one("pending").ok is None
 
 
 class TestPublishScheduled:
@@ -391,11 +391,11 @@ class TestAnswers:
         publish(news)
         indexnow.settle()
 
-        hold = one("hold")
+        hold = one("pause")
         # There is nothing to do but wait: a monitor calls nobody.
         assert (hold.ok, hold.subject) == (None, "engine")
         assert hold.message == "The engine asked us to slow down. Held until Dec. 1, 2026 11:00."
-        answer = one("last_answer")
+        answer = one("last_response")
         assert answer.ok is None
         assert "Answer 429" in answer.message
 
@@ -403,13 +403,13 @@ class TestAnswers:
         until = timezone.now() + timedelta(hours=1)
         channels.hold("engine", HOST, reason="key_refused", until=until)
 
-        assert one("hold").fix.endswith("indexnow_rotate_key www.example.com")
+        assert one("pause").fix.endswith("indexnow_rotate_key www.example.com")
 
     def test_hold_that_is_over_waits_for_its_proof(self, indexnow: Any, healthy: Any) -> None:
         channels.hold("engine", HOST, reason="rate_limited", until=timezone.now())
         Channel.objects.update(not_before=timezone.now() - timedelta(minutes=1))
 
-        assert one("hold").ok is None
+        assert one("pause").ok is None
 
     def test_b29_every_post_fails(self, indexnow: Any, news: Any) -> None:
         """B29: rows stay for another try, and the check reports failure."""
@@ -417,13 +417,13 @@ class TestAnswers:
         publish(news)
         indexnow.work()
 
-        assert one("last_answer").ok is False
-        assert TrackedUrl.objects.get().state == "waiting"
+        assert one("last_response").ok is False
+        assert TrackedUrl.objects.get().state == "pending"
 
     def test_channel_without_any_answer(self, indexnow: Any, healthy: Any) -> None:
         channels.ensure("engine", ["new.example.com"])
 
-        found = {item.subject: item.ok for item in named("last_answer")}
+        found = {item.subject: item.ok for item in named("last_response")}
         assert found == {"engine new.example.com": None, "engine www.example.com": True}
 
     def test_dry_run_proves_nothing(self, indexnow: Any, news: Any) -> None:
@@ -431,14 +431,14 @@ class TestAnswers:
         publish(news)
         indexnow.settle()
 
-        assert one("last_answer").ok is None
+        assert one("last_response").ok is None
 
     def test_engine_that_is_no_longer_configured_is_left_out(
         self, indexnow: Any, healthy: Any
     ) -> None:
         indexnow.configure(ENDPOINTS={"other": indexnow.engine.endpoint})
 
-        assert named("last_answer") == []
+        assert named("last_response") == []
 
 
 class TestCommand:

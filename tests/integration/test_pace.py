@@ -55,4 +55,4 @@ def test_c60_four_workers_keep_the_endpoints_pace_over_five_hosts(
     times = sorted(record.monotonic for record in engine.submissions)
     assert all(later - earlier >= 0.9 for earlier, later in pairwise(times)), times
     assert sorted(record.parsed["host"] for record in engine.submissions) == HOSTS
-    assert set(TrackedUrl.objects.values_list("state", flat=True)) == {"delivered"}
+    assert set(TrackedUrl.objects.values_list("state", flat=True)) == {"accepted"}

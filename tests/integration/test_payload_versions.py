@@ -26,21 +26,21 @@ def intent(indexnow: Any, site: Any, clock_at: Any) -> Intent:
 
 def test_actor_names_are_what_messages_in_a_queue_say() -> None:
     assert tasks.announce.actor_name == "wagtail_indexnow.announce"
-    assert tasks.deliver.actor_name == "wagtail_indexnow.deliver"
-    assert tasks.announce.queue_name == tasks.deliver.queue_name == "default"
+    assert tasks.submit.actor_name == "wagtail_indexnow.submit"
+    assert tasks.announce.queue_name == tasks.submit.queue_name == "default"
 
 
 def test_d17_actors_declare_nothing_that_a_site_may_lack() -> None:
-    assert tasks.announce.options == tasks.deliver.options == {}
+    assert tasks.announce.options == tasks.submit.options == {}
     # A broker without any middleware takes them.
     bare = dramatiq.get_broker().__class__(middleware=[])
-    for actor in (tasks.announce, tasks.deliver):
+    for actor in (tasks.announce, tasks.submit):
         bare.declare_actor(actor)
 
 
 def test_version_0_is_understood(indexnow: Any, intent: Intent) -> None:
     """The version before this one, as a test defines it: no `meta`, and times only to seconds."""
-    worker.announce(
+    worker.handle_announcement(
         {
             "v": 0,
             "intents": [
@@ -52,16 +52,16 @@ def test_version_0_is_understood(indexnow: Any, intent: Intent) -> None:
             ],
         }
     )
-    worker.deliver({"v": 0, "channel": {"endpoint": "engine", "host": "www.example.com"}})
+    worker.handle_submission({"v": 0, "channel": {"endpoint": "engine", "host": "www.example.com"}})
 
     assert indexnow.told() == [NEWS]
 
 
 def test_unknown_fields_are_ignored(indexnow: Any, intent: Intent) -> None:
     ref = {"key": intent.key, "page_id": intent.page_id, "priority": 3}
-    worker.announce({"v": 1, "intents": [ref], "meta": {"tenant": "a"}, "trace": "b"})
+    worker.handle_announcement({"v": 1, "intents": [ref], "meta": {"tenant": "a"}, "trace": "b"})
     channel = {"endpoint": "engine", "host": "www.example.com", "region": "eu"}
-    worker.deliver({"v": 1, "channel": channel, "trace": "b"})
+    worker.handle_submission({"v": 1, "channel": channel, "trace": "b"})
 
     assert indexnow.told() == [NEWS]
 
@@ -88,8 +88,8 @@ def test_unknown_fields_are_ignored(indexnow: Any, intent: Intent) -> None:
 def test_what_a_worker_does_not_understand_is_logged_noted_and_left_open(
     indexnow: Any, intent: Intent, payload: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    worker.announce(payload)
-    worker.deliver(payload)
+    worker.handle_announcement(payload)
+    worker.handle_submission(payload)
 
     assert caplog.text.count("left_alone") == 2
     assert Heartbeat.objects.get(name="payload_refused").seen_at == timezone.now()
@@ -99,7 +99,7 @@ def test_what_a_worker_does_not_understand_is_logged_noted_and_left_open(
 
 def test_old_code_works_on_a_newer_schema(indexnow: Any, intent: Intent) -> None:
     """The next release has added a column, nullable as a rolling deploy needs it."""
-    tables = ("intent", "trackedurl", "delivery", "channel")
+    tables = ("intent", "trackedurl", "submission", "channel")
     with connection.cursor() as cursor:
         for table in tables:
             cursor.execute(f"ALTER TABLE wagtail_indexnow_{table} ADD COLUMN later integer NULL")

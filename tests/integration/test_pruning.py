@@ -11,7 +11,7 @@ from example_site.engine import Answer
 from tests.factories import make_page, publish
 from tests.schedules import add_history, add_schedules
 from wagtail_indexnow.ledger import tracked_urls
-from wagtail_indexnow.models import Delivery, Intent, TrackedUrl
+from wagtail_indexnow.models import Intent, Submission, TrackedUrl
 from wagtail_indexnow.relay import maintenance
 from wagtail_indexnow.relay.dispatch import keep_house
 
@@ -31,14 +31,14 @@ def test_history_goes_after_retention_days_and_tracked_urls_stay(
 
     later(indexnow, days=89)
     keep_house()
-    assert (Intent.objects.count(), Delivery.objects.count()) == (2, 1)
+    assert (Intent.objects.count(), Submission.objects.count()) == (2, 1)
     later(indexnow, days=2)
     keep_house()
 
     assert [intent.state for intent in Intent.objects.all()] == ["planned"]
-    assert not Delivery.objects.exists()
+    assert not Submission.objects.exists()
     known = TrackedUrl.objects.get()
-    assert (known.state, known.intent_id, known.delivery_id) == ("delivered", None, None)
+    assert (known.state, known.intent_id, known.submission_id) == ("accepted", None, None)
 
 
 def test_retention_is_a_setting(indexnow: Any, clock_at: Any, transactional_db: None) -> None:
@@ -88,7 +88,7 @@ def test_urls_that_waited_too_long_are_given_up_within_a_minute(
     publish(make_page(site.root_page, "news"))
     indexnow.engine.answer(Answer(status=503))
     indexnow.work()
-    assert TrackedUrl.objects.get().state == "waiting"
+    assert TrackedUrl.objects.get().state == "pending"
 
     later(indexnow, days=7)
     keep_house()

@@ -43,7 +43,7 @@ def test_published_page_is_told_through_rabbitmq(
 ) -> None:
     publish(make_page(site.root_page, "news"))
 
-    for _step in ("announce", "deliver"):
+    for _step in ("announce", "submit"):
         assert tick(DramatiqCourier())
         worker.broker.join(tasks.announce.queue_name, timeout=20_000)
         worker.join()

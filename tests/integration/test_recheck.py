@@ -13,7 +13,7 @@ from wagtail_indexnow.constants import Change, Kind, Reason, UrlState
 from wagtail_indexnow.ledger import tracked_urls
 from wagtail_indexnow.ledger.tracked_urls import Marked
 from wagtail_indexnow.models import Intent, TrackedUrl
-from wagtail_indexnow.submission.submitting import deliver
+from wagtail_indexnow.submission.submitting import submit_channel as submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -54,7 +54,7 @@ def test_w29_a_page_under_a_section_that_was_hidden_meanwhile_is_not_sent(
         [PageViewRestriction(page=section, restriction_type=PageViewRestriction.LOGIN)]
     )
 
-    assert deliver("one", HOST) == "idle"
+    assert submit("one", HOST) == "idle"
 
     assert engine.requests == []
     url = TrackedUrl.objects.get()
@@ -77,6 +77,6 @@ def test_a_page_that_went_past_all_signals_is_not_sent(
         Intent.objects.all().delete()
         TrackedUrl.objects.filter(page_id=page.pk).update(change=Change.ADDED)
 
-    assert deliver("one", HOST) == "delivered"
+    assert submit("one", HOST) == "accepted"
 
     assert engine.urls() == [f"https://{HOST}/en/section/"]

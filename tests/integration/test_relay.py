@@ -217,7 +217,7 @@ def test_message_that_came_early_is_sent_again_when_its_row_is_due(
     [early] = take_parked(broker)
 
     later(indexnow, seconds=510)
-    worker.announce(early)
+    worker.handle_announcement(early)
 
     assert Intent.objects.get().state == "planned"
     assert tick(DramatiqCourier()) == NOTHING
@@ -239,9 +239,9 @@ class Interrupted(DramatiqCourier):
         self._interruption()
         super().announce(payload, delay_ms=delay_ms)
 
-    def deliver(self, payload: Payload) -> None:
+    def submit(self, payload: Payload) -> None:
         self._interruption()
-        super().deliver(payload)
+        super().submit(payload)
 
 
 class BrokerAwayError(Exception):
@@ -340,7 +340,7 @@ def test_held_channel_is_left_until_its_hold_ends(indexnow: Any, held: str) -> N
 # Once
 
 
-def test_d03_copies_and_redelivered_messages_tell_once(
+def test_d03_copies_and_reaccepted_messages_tell_once(
     indexnow: Any, news: Any, broker: StubBroker
 ) -> None:
     publish(news)
@@ -349,11 +349,11 @@ def test_d03_copies_and_redelivered_messages_tell_once(
     [message] = take(broker)
 
     for _copy in range(3):
-        worker.announce(message)
+        worker.handle_announcement(message)
     tick(DramatiqCourier())
-    [delivery] = take(broker)
+    [submission] = take(broker)
     for _copy in range(3):
-        worker.deliver(delivery)
+        worker.handle_submission(submission)
 
     assert indexnow.settled() == [NEWS]
 
@@ -374,7 +374,7 @@ def test_release_while_an_actor_computes_tells_once(
         return usual(page, request)
 
     monkeypatch.setattr(ArticlePage, "get_sitemap_urls", slowly)
-    worker.announce(message)
+    worker.handle_announcement(message)
     assert Intent.objects.get().state == "planned"
     assert indexnow.told() == []
 
@@ -432,14 +432,14 @@ def test_b22_inline_goes_on_after_a_fault_and_the_command_says_so(
 ) -> None:
     ready_url("bad.example.com")
     ready_url()
-    usual = submitting.deliver
+    usual = submitting.submit
 
-    def deliver(endpoint: str, host: str) -> str:
+    def submit(endpoint: str, host: str) -> str:
         if host == "bad.example.com":
             raise ZeroDivisionError
         return usual(endpoint, host)
 
-    monkeypatch.setattr(worker, "deliver_channel", deliver)
+    monkeypatch.setattr(worker, "submit_channel", submit)
     monkeypatch.setattr("time.sleep", lambda seconds: later(indexnow, seconds=seconds))
     with pytest.raises(CommandError, match="failed"):
         call_command("indexnow_relay", "--inline")

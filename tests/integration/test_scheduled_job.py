@@ -34,7 +34,7 @@ def news(site: Any, clock_at: Any) -> Any:
 def broker(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisBroker]:
     """The actors on a real Redis, in a namespace of the test's own."""
     broker = RedisBroker(url=redis_url, namespace=f"wagtail-indexnow-{os.getpid()}", middleware=[])
-    for actor in (tasks.announce, tasks.deliver):
+    for actor in (tasks.announce, tasks.submit):
         monkeypatch.setattr(actor, "broker", broker)
         broker.declare_actor(actor)
     broker.flush_all()
@@ -155,7 +155,7 @@ def test_w04_outdated_message_sends_nothing_and_the_new_time_does(indexnow: Any,
     schedule(news, T2)
 
     publish_scheduled_at(indexnow, T1 + timedelta(seconds=1))
-    worker.announce(outdated)
+    worker.handle_announcement(outdated)
 
     assert indexnow.settled(minutes=1) == []
     assert Intent.objects.get(expected_at=T1).reason == "schedule_changed"
@@ -196,11 +196,11 @@ def test_duplicate_and_late_messages_tell_once(indexnow: Any, news: Any) -> None
     publish_scheduled_at(indexnow, T1 + timedelta(seconds=1))
     indexnow.travel_to(T1 + timedelta(days=1))
 
-    worker.announce(message)
-    worker.announce(message)
+    worker.handle_announcement(message)
+    worker.handle_announcement(message)
 
     assert indexnow.settled() == [URL]
-    worker.announce(message)
+    worker.handle_announcement(message)
     assert indexnow.settled() == []
 
 

@@ -195,7 +195,7 @@ def test_findings_and_explanations_hold(indexnow: Any, news: Any) -> None:
     indexnow.settle()
 
     found = {finding.name: finding.ok for finding in findings()}
-    assert found["relay"] is found["last_answer"] is True
+    assert found["relay"] is found["last_response"] is True
     assert explain(news.pk).urls == (NEWS,)
     assert "answer 200" in status_sentence(news)
 

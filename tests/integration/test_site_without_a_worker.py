@@ -73,7 +73,7 @@ def test_cron_leaves_to_a_later_run_what_has_to_wait(news: Any, indexnow: Any) -
 
     run_cron()
 
-    assert TrackedUrl.objects.get().state == "waiting"
+    assert TrackedUrl.objects.get().state == "pending"
     assert TrackedUrl.objects.get().reason == "rate_limited"
 
 

@@ -64,7 +64,7 @@ def test_slow_look_does_not_overwrite_a_newer_one(
     announcing.announce([ref(removal)])
 
     row = TrackedUrl.objects.get()
-    assert (row.change, row.state) == ("updated", "waiting")
+    assert (row.change, row.state) == ("updated", "pending")
     assert indexnow.settled() == [URL]
 
 
@@ -115,9 +115,9 @@ def test_url_whose_answer_was_lost_is_told_as_removed(indexnow: Any, news: Any) 
     publish(news)
     indexnow.engine.answer(Answer(drop=True, apply=True))
     indexnow.travel_to(Intent.objects.get().run_at)
-    for _tick in ("announce", "deliver"):
+    for _tick in ("announce", "submit"):
         tick(InlineCourier())
-    assert TrackedUrl.objects.get().reason == Reason.NO_ANSWER
+    assert TrackedUrl.objects.get().reason == Reason.NO_RESPONSE
     indexnow.engine.reset()
 
     ArticlePage.objects.get(pk=news.pk).unpublish()

@@ -33,10 +33,10 @@ def news(indexnow: Any, site: Any, clock_at: Any) -> Any:
 
 
 def announce(indexnow: Any) -> None:
-    """Let time pass until what was published is marked, and carry no delivery."""
+    """Let time pass until what was published is marked, and carry no submission."""
     indexnow.travel_to(timezone.now() + timedelta(seconds=6))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(InlineCourier, "deliver", lambda self, payload: None)
+        patched.setattr(InlineCourier, "submit", lambda self, payload: None)
         tick(InlineCourier())
     Channel.objects.update(handed_at=None)
 
@@ -46,7 +46,7 @@ def said(page: Any) -> str:
 
 
 def test_url_that_nothing_keeps_back_goes_next(news: Any) -> None:
-    assert said(news) == "Goes with the next delivery."
+    assert said(news) == "Goes with the next submission."
 
 
 @pytest.mark.parametrize("host", ["", "www.example.com"], ids=["engine", "site"])
@@ -70,7 +70,7 @@ def test_hold_whose_time_is_over_is_named_until_it_is_proved_otherwise(
     channels.hold("engine", "www.example.com", reason=Reason.KEY_FILE, until=timezone.now())
     indexnow.travel_to(timezone.now() + HOUR)
 
-    assert said(news) == f"{Reason.KEY_FILE.label} Goes with the next delivery."
+    assert said(news) == f"{Reason.KEY_FILE.label} Goes with the next submission."
 
 
 def test_url_told_a_short_while_ago_says_so(indexnow: Any, news: Any) -> None:
@@ -84,13 +84,13 @@ def test_url_told_a_short_while_ago_says_so(indexnow: Any, news: Any) -> None:
     )
 
 
-def test_url_behind_another_ones_delivery_says_so(indexnow: Any, news: Any, site: Any) -> None:
+def test_url_behind_another_ones_submission_says_so(indexnow: Any, news: Any, site: Any) -> None:
     indexnow.work()
     later = publish(make_page(site.root_page, "later"))
     announce(indexnow)
     channels.take_slot("engine", "www.example.com")
 
-    assert said(later).startswith("Deliveries to its site keep a distance. Not before")
+    assert said(later).startswith("Submissions to its site keep a distance. Not before")
 
 
 def test_own_reason_and_hold_are_said_once_each(indexnow: Any, news: Any) -> None:
@@ -122,6 +122,6 @@ def test_any_number_of_urls_costs_one_query(news: Any, django_assert_num_queries
 def test_check_does_not_say_that_nothing_waits_while_a_hold_keeps_urls_back(news: Any) -> None:
     channels.hold("engine", "", reason=Reason.OTHER_INSTALLATION, until=timezone.now() + HOUR)
 
-    [found] = [finding for finding in findings(live=False) if finding.name == "waiting"]
+    [found] = [finding for finding in findings(live=False) if finding.name == "pending"]
 
     assert (found.ok, found.message) == (None, "Nothing waits but what holds and pace keep back.")

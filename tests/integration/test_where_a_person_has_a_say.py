@@ -12,7 +12,7 @@ from wagtail.models import Page, Site
 from tests.factories import make_page, publish
 from tests.testapp.models import HiddenFromSitemapPage, ListedUrlsPage, OptOutPage
 from wagtail_indexnow.mixins import IndexNowPageMixin
-from wagtail_indexnow.models import Channel, Delivery, Intent, TrackedUrl
+from wagtail_indexnow.models import Channel, Intent, Submission, TrackedUrl
 from wagtail_indexnow.relay.dispatch import tick
 from wagtail_indexnow.relay.senders import InlineCourier
 from wagtail_indexnow.submission import keys
@@ -60,7 +60,7 @@ class TestUrlsOfOnesOwn:
         publish(shop, listed=[])
 
         assert indexnow.settled() == []
-        assert reasons() == ["opted_out"]
+        assert reasons() == ["excluded"]
 
     def test_b15_b16_each_host_is_told_apart_with_its_own_key(
         self, indexnow: Any, shop: Any
@@ -104,7 +104,7 @@ class TestHook:
             publish(news)
 
             assert indexnow.settled() == []
-        assert reasons() == ["opted_out"]
+        assert reasons() == ["excluded"]
 
 
 class TestOptOut:
@@ -112,11 +112,11 @@ class TestOptOut:
     def page(self, site: Any, clock_at: Any) -> Any:
         return make_page(site.root_page, "quiet", model=OptOutPage)
 
-    def test_opted_out_page_is_never_told(self, indexnow: Any, page: Any) -> None:
-        publish(page, indexnow_opt_out=True)
+    def test_excluded_page_is_never_told(self, indexnow: Any, page: Any) -> None:
+        publish(page, indexnow_excluded=True)
 
         assert indexnow.settled() == []
-        assert reasons() == ["opted_out"]
+        assert reasons() == ["excluded"]
 
     def test_opting_out_and_in_again_is_told_once_each_way(self, indexnow: Any, page: Any) -> None:
         url = f"{HOME}quiet/"
@@ -124,7 +124,7 @@ class TestOptOut:
         assert indexnow.settled() == [url]
 
         indexnow.travel_to(timezone.now() + timedelta(hours=1))
-        page = publish(page, indexnow_opt_out=True)
+        page = publish(page, indexnow_excluded=True)
         assert indexnow.settled() == [url]
         assert TrackedUrl.objects.get().change == "removed"
 
@@ -132,14 +132,14 @@ class TestOptOut:
         page = publish(page, title="Still quiet")
         assert indexnow.settled() == []
 
-        publish(page, indexnow_opt_out=False)
+        publish(page, indexnow_excluded=False)
         assert indexnow.settled() == [url]
 
     def test_mixin_brings_a_panel(self) -> None:
         [panel] = IndexNowPageMixin.indexnow_panels
 
         assert isinstance(panel, FieldPanel)
-        assert panel.field_name == "indexnow_opt_out"
+        assert panel.field_name == "indexnow_excluded"
         assert panel in OptOutPage.promote_panels
 
     def test_b10_w36_page_hidden_from_the_sitemap(
@@ -148,7 +148,7 @@ class TestOptOut:
         page = make_page(site.root_page, "hidden", model=HiddenFromSitemapPage)
         page = publish(page)
         assert indexnow.settled() == []
-        assert reasons() == ["opted_out"]
+        assert reasons() == ["excluded"]
 
         indexnow.travel_to(timezone.now() + timedelta(hours=1))
         publish(page, noindex=False)
@@ -231,7 +231,7 @@ class TestSwitches:
         assert indexnow.settled() == []
         row = TrackedUrl.objects.get()
         assert (row.state, row.reason) == ("skipped", "dry_run")
-        assert Delivery.objects.get().urls == [NEWS]
+        assert Submission.objects.get().urls == [NEWS]
 
         # Switching it off floods nobody.
         indexnow.configure(DRY_RUN=False)
@@ -272,9 +272,7 @@ class TestStagingCopy:
     @pytest.fixture
     def production(self, indexnow: Any, news: Any, live_server: Any) -> Any:
         """Prove the key of production, tell a page, and leave the rows to be copied."""
-        indexnow.configure(
-            VERIFY_KEY_FILE=True, KEY_FILE_CONNECT_TO={"www.example.com": live_server.url}
-        )
+        indexnow.configure(VERIFY_KEY_FILE=True, CONNECT_TO={"www.example.com": live_server.url})
         page = publish(news)
         assert indexnow.settled() == [NEWS]
         indexnow.travel_to(timezone.now() + timedelta(hours=1))
@@ -300,11 +298,11 @@ class TestStagingCopy:
         self, indexnow: Any, production: Any, settings: Any
     ) -> None:
         """Copied between announcing and sending: what waits is held."""
-        TrackedUrl.objects.update(state="waiting", not_before=timezone.now())
+        TrackedUrl.objects.update(state="pending", not_before=timezone.now())
         settings.ALLOWED_HOSTS = ["staging.example.net"]
 
         assert indexnow.settled() == []
-        assert Channel.objects.get(host="www.example.com").hold_reason == "foreign_host"
+        assert Channel.objects.get(host="www.example.com").pause_reason == "foreign_host"
 
     def test_b05_copy_with_production_hosts_says_other_installation(
         self, indexnow: Any, production: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
@@ -318,8 +316,8 @@ class TestStagingCopy:
         assert indexnow.settled() == []
         assert indexnow.engine.requests == []
         channel = Channel.objects.get(host="www.example.com")
-        assert channel.hold_reason == "other_installation"
-        assert TrackedUrl.objects.get().state == "waiting"
+        assert channel.pause_reason == "other_installation"
+        assert TrackedUrl.objects.get().state == "pending"
         indexnow.settle(minutes=24 * 60)
         assert indexnow.engine.requests == []
 

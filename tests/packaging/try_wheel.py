@@ -90,7 +90,7 @@ key = keys.key_for("www.example.com")
 client = Client(headers={"host": "www.example.com"})
 assert client.get(f"/{key}.txt").content == key.encode()
 client.force_login(get_user_model().objects.create_superuser("admin", password="x"))
-for name in ("urls", "deliveries", "schedule", "settings"):
+for name in ("urls", "submissions", "schedule", "settings"):
     assert client.get(reverse(f"wagtail_indexnow_admin:{name}")).status_code == 200, name
 print("the page was announced, the key file is served, the reports open")
 """

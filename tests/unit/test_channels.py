@@ -19,7 +19,6 @@ from wagtail_indexnow.ledger.channels import (
     take_slot,
 )
 from wagtail_indexnow.models import Channel, TrackedUrl
-from wagtail_indexnow.submission.responses import Standing
 
 pytestmark = pytest.mark.django_db
 
@@ -161,19 +160,19 @@ def test_a_hold_is_raised_and_never_lowered() -> None:
     hold("one", A, reason=Reason.KEY_FILE, until=START + MINUTE)
 
     assert row(A).not_before == START + 5 * MINUTE
-    assert row(A).hold_reason == Reason.KEY_FILE
+    assert row(A).pause_reason == Reason.KEY_FILE
 
 
 def test_renewing_a_hold_counts_strikes_and_another_reason_starts_anew(at: Any) -> None:
     for _ in range(3):
         hold("one", A, reason=Reason.KEY_REFUSED, until=START)
-    assert channels.standing("one", A) == Standing(reason=Reason.KEY_REFUSED, strikes=3)
+    assert channels.standing("one", A) == (Reason.KEY_REFUSED, 3)
     at.shift(60)
 
     hold("one", A, reason=Reason.KEY_FILE, until=START)
 
-    assert channels.standing("one", A) == Standing(reason=Reason.KEY_FILE, strikes=1)
-    assert row(A).hold_started_at == START + MINUTE
+    assert channels.standing("one", A) == (Reason.KEY_FILE, 1)
+    assert row(A).paused_at == START + MINUTE
 
 
 def test_two_requests_under_way_at_once_are_one_strike(at: Any) -> None:
@@ -186,7 +185,7 @@ def test_two_requests_under_way_at_once_are_one_strike(at: Any) -> None:
 
 
 def test_an_unknown_channel_stands_well() -> None:
-    assert channels.standing("three", A) == Standing()
+    assert channels.standing("three", A) == ("", 0)
 
 
 def test_opening_a_hold_logs_one_error(caplog: pytest.LogCaptureFixture) -> None:
@@ -205,7 +204,7 @@ def test_a_success_clears_an_older_hold_but_lowers_no_time(at: Any) -> None:
     channels.clear("one", A, before=START)
 
     held = row(A)
-    assert (held.hold_reason, held.strikes, held.hold_started_at) == ("", 0, None)
+    assert (held.pause_reason, held.strikes, held.paused_at) == ("", 0, None)
     assert held.not_before == START + 5 * MINUTE
 
 
@@ -214,17 +213,17 @@ def test_a_success_leaves_a_hold_that_opened_after_it_began() -> None:
 
     channels.clear("one", A, before=START - MINUTE)
 
-    assert row(A).hold_reason == Reason.KEY_REFUSED
+    assert row(A).pause_reason == Reason.KEY_REFUSED
 
 
 def test_clearing_can_be_limited_to_reasons() -> None:
     hold("one", A, reason=Reason.KEY_REFUSED, until=START)
 
     channels.clear("one", A, before=START, reasons=[Reason.KEY_FILE])
-    assert row(A).hold_reason == Reason.KEY_REFUSED
+    assert row(A).pause_reason == Reason.KEY_REFUSED
 
     channels.clear("one", A, before=START, reasons=[Reason.KEY_REFUSED])
-    assert row(A).hold_reason == ""
+    assert row(A).pause_reason == ""
 
 
 def waiting(host: str, *, sent_at: datetime | None = None, reason: str) -> TrackedUrl:
@@ -234,7 +233,7 @@ def waiting(host: str, *, sent_at: datetime | None = None, reason: str) -> Track
         url=f"https://{host}/",
         url_hash=host + str(sent_at) + reason,
         change=Change.UPDATED,
-        state=UrlState.WAITING,
+        state=UrlState.PENDING,
         reason=reason,
         not_before=START + timedelta(hours=1),
         sent_at=sent_at,
@@ -251,7 +250,7 @@ def test_a_person_ends_a_hold_and_what_waited_for_it_is_due() -> None:
     channels.release("one", A)
 
     assert take_slot("one", A)
-    assert channels.standing("one", A) == Standing()
+    assert channels.standing("one", A) == ("", 0)
     for url in (due, in_gap, other_host, other_reason):
         url.refresh_from_db()
     assert due.not_before == START

@@ -85,7 +85,7 @@ def submit(endpoint_url: str, *, timeout_s: float = 5.0, **values: Any) -> Answe
         "urls": [f"https://{HOST}/a/?x=1&y=2", f"https://{HOST}/b/"],
         **values,
     }
-    return client.submit(endpoint_url, timeout_s=timeout_s, **arguments)
+    return client.post_urls(endpoint_url, timeout_s=timeout_s, **arguments)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def test_site_without_the_setting_has_defaults(settings: Any) -> None:
     assert conf.endpoints == {"indexnow": "https://api.indexnow.org/indexnow"}
     assert conf.dry_run is False
     assert conf.hosts is None
-    assert conf.keys == conf.key_file_connect_to == {}
+    assert conf.keys == conf.connect_to == {}
     assert conf.verify_key_file is True
     assert conf.scheme is None
     assert conf.translations == "url_changes"
@@ -70,12 +70,12 @@ def test_setting_is_read_on_every_access(settings: Any) -> None:
 def test_hosts_of_keys_are_compared_in_lower_case(settings: Any) -> None:
     settings.WAGTAIL_INDEXNOW = {
         "KEYS": {"WWW.Example.com": "abcdefgh"},
-        "KEY_FILE_CONNECT_TO": {"WWW.Example.com": "http://127.0.0.1"},
+        "CONNECT_TO": {"WWW.Example.com": "http://127.0.0.1"},
         "HOSTS": ("www.example.com",),
     }
 
     assert conf.keys == {"www.example.com": "abcdefgh"}
-    assert conf.key_file_connect_to == {"www.example.com": "http://127.0.0.1"}
+    assert conf.connect_to == {"www.example.com": "http://127.0.0.1"}
     assert conf.hosts == ["www.example.com"]
 
 
@@ -98,7 +98,7 @@ def test_hosts_of_keys_are_compared_in_lower_case(settings: Any) -> None:
         ("KEYS", {"www.example.com": "under_score"}),
         ("KEYS", {"www.example.com": "x" * 129}),
         ("KEYS", ["abcdefgh"]),
-        ("KEY_FILE_CONNECT_TO", {"www.example.com": "127.0.0.1:8000"}),
+        ("CONNECT_TO", {"www.example.com": "127.0.0.1:8000"}),
         ("SCHEME", "ftp"),
         ("TRANSLATIONS", "sometimes"),
         ("ALIASES", None),

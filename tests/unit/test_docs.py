@@ -17,7 +17,7 @@ from django.utils.module_loading import import_string
 
 import wagtail_indexnow
 from wagtail_indexnow import conf, constants, log_actions, payloads, permissions
-from wagtail_indexnow.models import Channel, Delivery, HostKey, Intent, TrackedUrl
+from wagtail_indexnow.models import Channel, HostKey, Intent, Submission, TrackedUrl
 from wagtail_indexnow.routes import key_route_problem
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -231,7 +231,7 @@ def test_check_ids_are_right_everywhere() -> None:
     [
         ("Intent", Intent),
         ("TrackedUrl", TrackedUrl),
-        ("Delivery", Delivery),
+        ("Submission", Submission),
         ("Channel", Channel),
         ("HostKey", HostKey),
     ],
@@ -266,14 +266,14 @@ def test_public_names_exist() -> None:
     for name in documented(reference("python-api")):
         if name.startswith("wagtail_indexnow.") and name.count(".") > 1:
             import_string(name)
-    assert set(payload_examples()) == {constants.ANNOUNCE_ACTOR, constants.DELIVER_ACTOR}
+    assert set(payload_examples()) == {constants.ANNOUNCE_ACTOR, constants.SUBMIT_ACTOR}
 
 
 def payload_examples() -> dict[str, Any]:
-    announce, deliver, _post = blocks(DOCS / "reference/payloads.md", "json")
+    announce, submit, _post = blocks(DOCS / "reference/payloads.md", "json")
     return {
         constants.ANNOUNCE_ACTOR: json.loads(announce),
-        constants.DELIVER_ACTOR: json.loads(deliver),
+        constants.SUBMIT_ACTOR: json.loads(submit),
     }
 
 
@@ -282,7 +282,7 @@ def test_messages_in_the_docs_are_ones_that_a_worker_understands() -> None:
 
     (ref,) = payloads.parse_announcement(found[constants.ANNOUNCE_ACTOR])
     assert (ref.page_id, ref.key.split(":")[2]) == (15, "go_live")
-    channel = payloads.parse_delivery(found[constants.DELIVER_ACTOR])
+    channel = payloads.parse_submission(found[constants.SUBMIT_ACTOR])
     assert channel.host == "www.example.com"
     assert payloads.announcement([ref], {}).keys() == found[constants.ANNOUNCE_ACTOR].keys()
 

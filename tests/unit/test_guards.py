@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from wagtail_indexnow.constants import Kind, Reason
+from wagtail_indexnow.ledger.backoff import retry_delay
 from wagtail_indexnow.pages.guards import (
     GO,
     PAGE_GUARDS,
@@ -17,7 +18,6 @@ from wagtail_indexnow.pages.guards import (
     decide,
     decide_page,
     is_being_copied,
-    retry_delay,
     skip,
     wait,
     wait_delay,
@@ -43,7 +43,7 @@ PUBLIC = PageFacts(
     is_private=False,
     is_alias=False,
     is_embargoed=False,
-    has_opted_out=False,
+    is_excluded=False,
     copied_until=None,
 )
 
@@ -228,7 +228,7 @@ PAGE_ROWS: dict[str, tuple[dict[str, Any], Policy, Reason]] = {
         replace(POLICY, aliases=True),
         Reason.EMBARGOED,
     ),
-    "opted_out": ({"has_opted_out": True}, POLICY, Reason.OPTED_OUT),
+    "excluded": ({"is_excluded": True}, POLICY, Reason.EXCLUDED),
 }
 
 
@@ -250,7 +250,7 @@ def test_page_row_forbids_every_kind(
 def test_page_guards_are_asked_in_this_order() -> None:
     """The first of several reasons is the one that an editor reads."""
     everything = page(
-        live=False, is_private=True, is_alias=True, is_embargoed=True, has_opted_out=True
+        live=False, is_private=True, is_alias=True, is_embargoed=True, is_excluded=True
     )
 
     assert decide_page(everything, replace(POLICY, enabled=False)) == skip(Reason.DISABLED)
@@ -260,7 +260,7 @@ def test_page_guards_are_asked_in_this_order() -> None:
         Reason.PRIVATE,
         Reason.ALIAS,
         Reason.EMBARGOED,
-        Reason.OPTED_OUT,
+        Reason.EXCLUDED,
     ]
 
 

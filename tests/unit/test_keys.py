@@ -283,7 +283,7 @@ def copied(db: None) -> HostKey:
 @pytest.mark.parametrize(
     ("changes", "signed"),
     [
-        ({"KEY_FILE_CONNECT_TO": {HOST: "http://web:8000"}}, True),
+        ({"CONNECT_TO": {HOST: "http://web:8000"}}, True),
         ({"KEYS": {HOST: KEY}}, False),
     ],
     ids=["its own web server", "a static file"],
@@ -307,7 +307,7 @@ def test_promise_7_what_a_copy_finds_past_the_public_address_proves_nothing(
 
 
 def test_a_new_key_belongs_to_whoever_made_it(web: Web, settings: Any, copied: HostKey) -> None:
-    configure(settings, KEY_FILE_CONNECT_TO={HOST: "http://web:8000"})
+    configure(settings, CONNECT_TO={HOST: "http://web:8000"})
 
     keys.rotate(HOST)
 
@@ -368,7 +368,7 @@ def test_c23_a_private_host_is_called_only_for_an_engine_on_loopback(
 
 def test_connect_to_is_the_operators_word(web: Web, settings: Any) -> None:
     target = "http://10.0.0.5:8000"
-    configure(settings, KEY_FILE_CONNECT_TO={"Other.example.com": target})
+    configure(settings, CONNECT_TO={"Other.example.com": target})
 
     assert keys.check_key_file("other.example.com", "https") == KeyFile.OK
 
@@ -420,7 +420,7 @@ def test_a_rotation_ends_holds_that_a_new_key_is_the_cure_for() -> None:
     later = START + timedelta(days=1)
     for endpoint, reason in (("one", Reason.KEY_REFUSED), ("two", Reason.RATE_LIMITED)):
         Channel.objects.create(
-            endpoint=endpoint, host=HOST, hold_reason=reason, not_before=later, verified_at=START
+            endpoint=endpoint, host=HOST, pause_reason=reason, not_before=later, verified_at=START
         )
 
     keys.rotate(HOST)

@@ -90,7 +90,7 @@ def test_script_prefix_of_a_request_is_put_aside_and_restored(home: Any) -> None
         (OwnUrlPage, {"address": "x"}, PageUrls(("https://www.example.com/own/x/",))),
         (ListedUrlsPage, {"listed": ["/en/a/", f"{ROOT}a/"]}, PageUrls((f"{ROOT}a/",))),
         (CalendarPage, {}, PageUrls((f"{ROOT}page/", f"{ROOT}page/past/"))),
-        (HiddenFromSitemapPage, {}, PageUrls((), Reason.OPTED_OUT)),
+        (HiddenFromSitemapPage, {}, PageUrls((), Reason.EXCLUDED)),
         (HiddenFromSitemapPage, {"noindex": False}, PageUrls((f"{ROOT}page/",))),
         (ListedUrlsPage, {"listed": ["mailto:me"]}, PageUrls((), Reason.NO_URL)),
         (ListedUrlsPage, {"listed": ["https://a.example.org/"]}, PageUrls((), Reason.FOREIGN_HOST)),

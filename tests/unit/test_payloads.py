@@ -16,10 +16,10 @@ from wagtail_indexnow.payloads import (
     ChannelRef,
     IntentRef,
     announcement,
-    delivery,
     iso,
     parse_announcement,
-    parse_delivery,
+    parse_submission,
+    submission,
 )
 
 REF = IntentRef(
@@ -59,8 +59,8 @@ def test_announcement_survives_the_way(refs: list[IntentRef]) -> None:
 
 
 @given(st.builds(ChannelRef, endpoint=st.text(), host=st.text()))
-def test_delivery_survives_the_way(ref: ChannelRef) -> None:
-    assert parse_delivery(json.loads(json.dumps(delivery(ref)))) == ref
+def test_submission_survives_the_way(ref: ChannelRef) -> None:
+    assert parse_submission(json.loads(json.dumps(submission(ref)))) == ref
 
 
 @pytest.mark.parametrize("version", [PAYLOAD_VERSION, PAYLOAD_VERSION - 1])
@@ -95,9 +95,9 @@ def test_other_announcements_are_refused(payload: Any) -> None:
     "payload",
     [{"v": 2, "channel": {}}, {"v": 1}, {"v": 1, "channel": None}, {"v": 1, "channel": {}}],
 )
-def test_other_deliveries_are_refused(payload: Any) -> None:
-    with pytest.raises(PayloadError, match=r"^(unknown payload version|malformed delivery:) "):
-        parse_delivery(payload)
+def test_other_submissions_are_refused(payload: Any) -> None:
+    with pytest.raises(PayloadError, match=r"^(unknown payload version|malformed submission:) "):
+        parse_submission(payload)
 
 
 @pytest.mark.parametrize(

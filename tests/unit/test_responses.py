@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wagtail_indexnow.constants import EXCERPT_LENGTH, Reason, UrlState
-from wagtail_indexnow.models import Delivery
+from wagtail_indexnow.models import Submission
 from wagtail_indexnow.submission.redaction import excerpt_of, mask
 from wagtail_indexnow.submission.responses import (
     HOLD_MAX,
@@ -52,20 +52,20 @@ def outcome(found: Verdict) -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     "body", [b"", b'{"ok":true}', b"OK", b"<html>fine</html>"], ids=["none", "json", "text", "html"]
 )
-def test_c35_c36_200_is_delivered_whatever_its_body_and_proves_the_key(body: bytes) -> None:
+def test_c35_c36_200_is_accepted_whatever_its_body_and_proves_the_key(body: bytes) -> None:
     found = verdict(answer(200, body))
 
-    assert outcome(found) == (UrlState.DELIVERED, "", None, None)
+    assert outcome(found) == (UrlState.ACCEPTED, "", None, None)
     assert found.proven
-    assert found.outcome == "delivered"
+    assert found.outcome == "accepted"
 
 
 @pytest.mark.parametrize("status", [201, 202, 204, 299])
 @pytest.mark.parametrize("body", ["", '{"success":true}'])
-def test_c37_another_2xx_is_delivered_but_proves_no_key(status: int, body: str) -> None:
+def test_c37_another_2xx_is_accepted_but_proves_no_key(status: int, body: str) -> None:
     found = verdict(answer(status, body))
 
-    assert outcome(found) == (UrlState.DELIVERED, "", None, None)
+    assert outcome(found) == (UrlState.ACCEPTED, "", None, None)
     assert not found.proven
 
 
@@ -102,7 +102,7 @@ def test_c41_c48_a_rejection_that_names_the_key_holds_the_channel_and_keeps_urls
 ) -> None:
     found = verdict(answer(status, body))
 
-    assert outcome(found) == (UrlState.WAITING, Reason.BAD_KEY, HOUR, HoldScope.CHANNEL)
+    assert outcome(found) == (UrlState.PENDING, Reason.BAD_KEY, HOUR, HoldScope.CHANNEL)
     assert found.hold_until == NOW + HOUR
 
 
@@ -131,7 +131,7 @@ def test_c42_a_key_still_being_verified_holds_the_channel_5_minutes_doubling_to_
     found = verdict(answer(403, bing("SiteVerificationNotCompleted")), channel=standing)
 
     assert outcome(found) == (
-        UrlState.WAITING,
+        UrlState.PENDING,
         Reason.KEY_UNVERIFIED,
         minutes * MINUTE,
         HoldScope.CHANNEL,
@@ -146,7 +146,7 @@ def test_c43_c45_a_refusal_with_a_failing_key_file_waits_for_the_file(body: str)
     found = verdict(answer(403, body), key_check_passed=False)
 
     assert outcome(found) == (
-        UrlState.WAITING,
+        UrlState.PENDING,
         Reason.KEY_FILE,
         5 * MINUTE,
         HoldScope.CHANNEL,
@@ -163,7 +163,7 @@ def test_c44_c45_b13_a_refusal_with_a_right_key_file_holds_1_6_24_hours(
     found = verdict(answer(403, body), key_check_passed=True, channel=standing)
 
     assert outcome(found) == (
-        UrlState.WAITING,
+        UrlState.PENDING,
         Reason.KEY_REFUSED,
         hours * HOUR,
         HoldScope.CHANNEL,
@@ -183,7 +183,7 @@ def test_c46_c54_a_wrong_address_holds_the_endpoint_and_keeps_urls(status: int) 
     found = verdict(answer(status, location="https://elsewhere.example/"))
 
     assert outcome(found) == (
-        UrlState.WAITING,
+        UrlState.PENDING,
         Reason.ENDPOINT_WRONG,
         HOUR,
         HoldScope.ENDPOINT,
@@ -195,7 +195,7 @@ def test_too_large_is_split_once_and_then_rejected() -> None:
     second = verdict(answer(413), url_count=2, was_split=True)
     single = verdict(answer(413))
 
-    assert outcome(first) == (UrlState.WAITING, Reason.TOO_LARGE, timedelta(0), None)
+    assert outcome(first) == (UrlState.PENDING, Reason.TOO_LARGE, timedelta(0), None)
     assert first.split
     assert outcome(second) == (UrlState.REJECTED, Reason.TOO_LARGE, None, None)
     assert outcome(single) == (UrlState.REJECTED, Reason.TOO_LARGE, None, None)
@@ -205,7 +205,7 @@ def test_c49_b07_429_with_retry_after_holds_the_endpoint_that_long() -> None:
     found = verdict(answer(429, retry_after="120"))
 
     assert outcome(found) == (
-        UrlState.WAITING,
+        UrlState.PENDING,
         Reason.RATE_LIMITED,
         timedelta(seconds=120),
         HoldScope.ENDPOINT,
@@ -236,7 +236,7 @@ def test_c50_429_without_a_usable_retry_after_doubles_from_an_hour_to_a_day(
     found = verdict(answer(429, retry_after=value), endpoint=standing)
 
     assert outcome(found) == (
-        UrlState.WAITING,
+        UrlState.PENDING,
         Reason.RATE_LIMITED,
         hours * HOUR,
         HoldScope.ENDPOINT,
@@ -305,7 +305,7 @@ def test_c52_a_server_fault_is_tried_again_by_the_urls_own_number_of_tries(statu
     # The list's delays differ; the design's are 60 s, 300 s, 900 s, then hourly.
     found = verdict(answer(status))
 
-    assert outcome(found) == (UrlState.WAITING, Reason.SERVER_ERROR, None, None)
+    assert outcome(found) == (UrlState.PENDING, Reason.SERVER_ERROR, None, None)
     assert not found.split
 
 
@@ -314,7 +314,7 @@ def test_c52_503_with_retry_after_is_honoured_by_the_whole_endpoint(value: str) 
     found = verdict(answer(503, retry_after=value))
 
     assert outcome(found) == (
-        UrlState.WAITING,
+        UrlState.PENDING,
         Reason.SERVER_ERROR,
         timedelta(seconds=1800),
         HoldScope.ENDPOINT,
@@ -326,10 +326,10 @@ def test_only_503_is_asked_for_retry_after() -> None:
 
 
 @pytest.mark.parametrize("error", ["timeout: 10 s", "dns: no such name", "tls: bad certificate"])
-def test_c53_no_answer_is_tried_again_and_says_why(error: str) -> None:
+def test_c53_no_response_is_tried_again_and_says_why(error: str) -> None:
     found = verdict(Answer(status=None, error=error))
 
-    assert outcome(found) == (UrlState.WAITING, Reason.NO_ANSWER, None, None)
+    assert outcome(found) == (UrlState.PENDING, Reason.NO_RESPONSE, None, None)
     assert found.error_code == error
 
 
@@ -368,8 +368,8 @@ def test_a_verdict_of_our_own_quotes_nobody(quote: str) -> None:
     assert getattr(Verdict(url_state=UrlState.SKIPPED), quote) == ""
 
 
-def test_a_long_error_code_is_cut_to_what_a_delivery_keeps() -> None:
-    length = Delivery._meta.get_field("error_code").max_length
+def test_a_long_error_code_is_cut_to_what_a_submission_keeps() -> None:
+    length = Submission._meta.get_field("error_code").max_length
 
     assert verdict(answer(400, bing("x" * 500))).error_code == "x" * length
 
@@ -402,9 +402,9 @@ def test_a_deeply_nested_body_is_no_fault_of_ours() -> None:
 def test_every_status_has_a_verdict_that_loses_nothing(status: int) -> None:
     found = judge(Answer(status=status), now=NOW, key=KEY)
 
-    assert found.url_state in (UrlState.WAITING, UrlState.DELIVERED, UrlState.REJECTED)
+    assert found.url_state in (UrlState.PENDING, UrlState.ACCEPTED, UrlState.REJECTED)
     assert (found.hold is None) == (found.hold_until is None)
-    assert (found.url_state == UrlState.DELIVERED) == (200 <= status < 300)
+    assert (found.url_state == UrlState.ACCEPTED) == (200 <= status < 300)
 
 
 @pytest.mark.parametrize(

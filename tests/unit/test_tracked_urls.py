@@ -20,11 +20,11 @@ from wagtail_indexnow.ledger.tracked_urls import (
     known,
     lock_all,
     mark,
-    resend,
+    resubmit,
     url_hash,
     versions,
 )
-from wagtail_indexnow.models import Channel, Delivery, Intent, TrackedUrl, TrackedUrlQuerySet
+from wagtail_indexnow.models import Channel, Intent, Submission, TrackedUrl, TrackedUrlQuerySet
 
 pytestmark = pytest.mark.django_db
 
@@ -54,8 +54,8 @@ def change(**values: Any) -> None:
     TrackedUrl.objects.update(**values)
 
 
-def delivered(at: datetime = START, **values: Any) -> None:
-    change(state=UrlState.DELIVERED, not_before=None, sent_at=at, **values)
+def accepted(at: datetime = START, **values: Any) -> None:
+    change(state=UrlState.ACCEPTED, not_before=None, sent_at=at, **values)
 
 
 def test_a_new_url_waits_to_be_sent_at_once() -> None:
@@ -65,7 +65,7 @@ def test_a_new_url_waits_to_be_sent_at_once() -> None:
 
     url = row()
     assert (url.endpoint, url.host, url.url) == ("indexnow", HOST, f"https://{HOST}/a/")
-    assert (url.change, url.state, url.reason) == (ADDED, UrlState.WAITING, "")
+    assert (url.change, url.state, url.reason) == (ADDED, UrlState.PENDING, "")
     assert (url.not_before, url.changed_at) == (START, START)
     assert (url.page_id, url.intent_id) == (1, intent.pk)
     assert (url.published_at, url.version) == (START - MINUTE, 1)
@@ -103,15 +103,15 @@ def test_a_change_of_an_untold_addition_is_still_an_addition() -> None:
 @pytest.mark.parametrize("again", [ADDED, UPDATED])
 def test_a_change_of_a_told_url_is_an_update(again: str) -> None:
     mark([marked()], now=START)
-    delivered()
+    accepted()
     mark([marked(change=again)], now=START + GAP)
 
-    assert (row().change, row().state) == (UPDATED, UrlState.WAITING)
+    assert (row().change, row().state) == (UPDATED, UrlState.PENDING)
 
 
 def test_c56_b08_a_change_within_the_gap_goes_out_at_its_end() -> None:
     mark([marked()], now=START)
-    delivered()
+    accepted()
 
     for minutes in (1, 2, 3, 5):
         mark([marked(change=UPDATED)], now=START + minutes * MINUTE)
@@ -122,7 +122,7 @@ def test_c56_b08_a_change_within_the_gap_goes_out_at_its_end() -> None:
 
 def test_a_change_after_the_gap_goes_at_once() -> None:
     mark([marked()], now=START)
-    delivered()
+    accepted()
     mark([marked(change=UPDATED)], now=START + 2 * GAP)
 
     assert row().not_before == START + 2 * GAP
@@ -130,7 +130,7 @@ def test_a_change_after_the_gap_goes_at_once() -> None:
 
 def test_c57_a_removal_within_the_gap_goes_out_at_its_end() -> None:
     mark([marked()], now=START)
-    delivered()
+    accepted()
     mark([marked(change=REMOVED)], now=START + MINUTE)
 
     assert (row().change, row().not_before) == (REMOVED, START + GAP)
@@ -139,7 +139,7 @@ def test_c57_a_removal_within_the_gap_goes_out_at_its_end() -> None:
 def test_b31_a_change_during_a_pending_retry_waits_for_the_retry_and_counts_anew() -> None:
     mark([marked()], now=START)
     retry_at = START + timedelta(seconds=300)
-    change(not_before=retry_at, reason=Reason.NO_ANSWER, attempts=2)
+    change(not_before=retry_at, reason=Reason.NO_RESPONSE, attempts=2)
 
     mark([marked(change=UPDATED)], now=START + timedelta(seconds=10))
 
@@ -163,19 +163,19 @@ def test_an_addition_in_flight_is_removed_since_the_engine_may_have_heard(
     change(lease_until=lease)
     mark([marked(change=REMOVED)], now=START)
 
-    assert (row().state, row().change) == (UrlState.WAITING, REMOVED)
+    assert (row().state, row().change) == (UrlState.PENDING, REMOVED)
 
 
 def test_b02_b03_a_url_that_was_public_before_is_removed_even_if_untracked() -> None:
     mark([marked(change=REMOVED)], now=START)
 
-    assert (row().change, row().state, row().not_before) == (REMOVED, UrlState.WAITING, START)
+    assert (row().change, row().state, row().not_before) == (REMOVED, UrlState.PENDING, START)
 
 
-@pytest.mark.parametrize("state", [UrlState.WAITING, UrlState.DELIVERED])
+@pytest.mark.parametrize("state", [UrlState.PENDING, UrlState.ACCEPTED])
 def test_b02_a_removal_is_told_once(state: str) -> None:
     mark([marked(change=REMOVED)], now=START)
-    not_before = START if state == UrlState.WAITING else None
+    not_before = START if state == UrlState.PENDING else None
     change(state=state, not_before=not_before)
 
     mark([marked(change=REMOVED)], now=START + 2 * GAP)
@@ -197,11 +197,11 @@ def test_a_removal_that_ended_untold_is_told_when_it_comes_again() -> None:
 
     mark([marked(change=REMOVED)], now=START + MINUTE)
 
-    assert (row().state, row().not_before) == (UrlState.WAITING, START + MINUTE)
+    assert (row().state, row().not_before) == (UrlState.PENDING, START + MINUTE)
 
 
 @pytest.mark.parametrize(
-    ("state", "change_now"), [(UrlState.DELIVERED, ADDED), (UrlState.WAITING, UPDATED)]
+    ("state", "change_now"), [(UrlState.ACCEPTED, ADDED), (UrlState.PENDING, UPDATED)]
 )
 def test_a_url_that_comes_back_is_added_if_its_removal_was_told(
     state: str, change_now: str
@@ -211,12 +211,12 @@ def test_a_url_that_comes_back_is_added_if_its_removal_was_told(
 
     mark([marked(change=UPDATED)], now=START + 2 * GAP)
 
-    assert (row().change, row().state) == (change_now, UrlState.WAITING)
+    assert (row().change, row().state) == (change_now, UrlState.PENDING)
 
 
 def test_a_removal_of_a_url_that_is_another_pages_by_now_is_dropped() -> None:
     mark([marked(page_id=2)], now=START)
-    delivered()
+    accepted()
     mark([marked(change=REMOVED, page_id=1)], now=START + MINUTE)
 
     assert (row().change, row().page_id, row().version) == (ADDED, 2, 1)
@@ -224,7 +224,7 @@ def test_a_removal_of_a_url_that_is_another_pages_by_now_is_dropped() -> None:
 
 def test_a_removal_without_a_page_takes_the_page_from_nobody() -> None:
     mark([marked(page_id=None)], now=START)
-    delivered()
+    accepted()
     mark([marked(change=REMOVED, page_id=3)], now=START + MINUTE)
     assert (row().change, row().page_id) == (REMOVED, 3)
 
@@ -327,13 +327,13 @@ def test_b32_a_long_url_is_kept_whole() -> None:
 
 def test_a_change_keeps_what_a_claim_in_flight_needs() -> None:
     mark([marked()], now=START)
-    delivery = Delivery.objects.create(endpoint="indexnow", host=HOST, started_at=START)
-    change(delivery=delivery, claimed_version=1, lease_until=START + MINUTE)
+    submission = Submission.objects.create(endpoint="indexnow", host=HOST, started_at=START)
+    change(submission=submission, claimed_version=1, lease_until=START + MINUTE)
 
     mark([marked(change=UPDATED)], now=START)
 
     url = row()
-    assert (url.delivery_id, url.claimed_version, url.version) == (delivery.pk, 1, 2)
+    assert (url.submission_id, url.claimed_version, url.version) == (submission.pk, 1, 2)
     assert url.lease_until == START + MINUTE
 
 
@@ -374,13 +374,13 @@ def test_a_url_that_another_worker_inserts_in_between_is_marked_all_the_same(
 
     mark([marked()], now=START)
 
-    assert (row().version, row().state) == (1, UrlState.WAITING)
+    assert (row().version, row().state) == (1, UrlState.PENDING)
 
 
 def test_known_urls_are_those_that_engines_take_for_public() -> None:
     others = [marked("c/", page_id=2), marked("d/", page_id=4), marked("e/", page_id=None)]
     mark([marked("a/", published_at=START), marked("b/"), *others], now=START)
-    delivered()
+    accepted()
     mark([marked("b/", change=REMOVED)], now=START)
 
     assert known([1, 2, 3]) == {
@@ -420,7 +420,7 @@ def test_c55_what_was_tried_for_too_long_fails() -> None:
 
     assert (row("a/").state, row("a/").reason) == (UrlState.FAILED, Reason.EXPIRED)
     assert row("a/").not_before is None
-    assert row("b/").state == UrlState.WAITING
+    assert row("b/").state == UrlState.PENDING
 
 
 def test_what_ended_or_is_in_flight_is_not_given_up() -> None:
@@ -492,12 +492,12 @@ def test_a_url_sent_again_goes_afresh_ahead_of_its_retry_but_not_of_the_gap(
 ) -> None:
     mark([marked(change=REMOVED)], now=START - MINUTE)
     retry_at = START + timedelta(hours=1)
-    change(sent_at=sent_at, not_before=retry_at, reason=Reason.NO_ANSWER, attempts=2)
+    change(sent_at=sent_at, not_before=retry_at, reason=Reason.NO_RESPONSE, attempts=2)
 
-    assert resend([row().pk], now=START) == 1
+    assert resubmit([row().pk], now=START) == 1
 
     url = row()
-    assert (url.change, url.state, url.reason) == (REMOVED, UrlState.WAITING, "")
+    assert (url.change, url.state, url.reason) == (REMOVED, UrlState.PENDING, "")
     assert (url.changed_at, url.version, url.attempts) == (START, 2, 0)
     assert url.not_before == due_at
 
@@ -506,9 +506,9 @@ def test_a_url_that_ended_is_sent_again() -> None:
     mark([marked("a/"), marked("b/")], now=START)
     change(state=UrlState.FAILED, reason=Reason.EXPIRED, not_before=None)
 
-    assert resend([row("a/").pk], now=START) == 1
+    assert resubmit([row("a/").pk], now=START) == 1
 
-    assert (row("a/").state, row("b/").state) == (UrlState.WAITING, UrlState.FAILED)
+    assert (row("a/").state, row("b/").state) == (UrlState.PENDING, UrlState.FAILED)
 
 
 def test_what_no_engine_may_hear_of_is_not_sent_again(settings: Any) -> None:
@@ -516,7 +516,7 @@ def test_what_no_engine_may_hear_of_is_not_sent_again(settings: Any) -> None:
     mark([marked("withdrawn/", change=REMOVED)], now=START)
     TrackedUrl.objects.filter(url__endswith="/gone/").update(endpoint="gone")
 
-    assert resend([url.pk for url in TrackedUrl.objects.all()], now=START) == 0
+    assert resubmit([url.pk for url in TrackedUrl.objects.all()], now=START) == 0
 
     assert set(TrackedUrl.objects.values_list("version", flat=True)) == {1, 2}
 

@@ -15,7 +15,7 @@ _ALLOW_IT = _(
 )
 _REACH_IT = _(
     "Check the host's name and firewall. Where only workers cannot reach the public name, set "
-    "WAGTAIL_INDEXNOW['KEY_FILE_CONNECT_TO']."
+    "WAGTAIL_INDEXNOW['CONNECT_TO']."
 )
 _CLEAN_IT = _("Save the file without anything around the key, or let Django serve it.")
 _COPY = _(
@@ -73,7 +73,7 @@ REASON_FIXES: dict[str, Promise] = {
     Reason.RATE_LIMITED: _SLOW_DOWN,
     Reason.TOO_LARGE: _NOTHING,
     Reason.SERVER_ERROR: _NOTHING,
-    Reason.NO_ANSWER: _NOTHING,
+    Reason.NO_RESPONSE: _NOTHING,
 }
 
 

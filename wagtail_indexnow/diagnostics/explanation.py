@@ -161,7 +161,7 @@ def _found(reason: Reason, page: Any) -> str:
         case Reason.EMBARGOED:
             return f"alias_of: {page.alias_of_id}"
         case _:
-            return f"indexnow_opt_out: {getattr(page, 'indexnow_opt_out', None)}"
+            return f"indexnow_excluded: {getattr(page, 'indexnow_excluded', None)}"
 
 
 def _restrictions(page: Any) -> str:
@@ -280,10 +280,10 @@ def _engine_sentences(page_id: int) -> Iterator[str]:
     waits = Waits(clock.now())
     for endpoint in conf.endpoints:
         mine = [row for row in rows if row.endpoint == endpoint]
-        told = [row for row in mine if row.state == UrlState.DELIVERED]
+        told = [row for row in mine if row.state == UrlState.ACCEPTED]
         if told:
             yield _told_sentence(endpoint, told)
-        for state in (UrlState.WAITING, UrlState.REJECTED, UrlState.FAILED, UrlState.SKIPPED):
+        for state in (UrlState.PENDING, UrlState.REJECTED, UrlState.FAILED, UrlState.SKIPPED):
             others = [row for row in mine if row.state == state]
             if others:
                 yield f"{_untold_sentence(endpoint, others)} {waits.of(others[0]).why}".strip()
@@ -317,7 +317,7 @@ def _told_sentence(endpoint: str, rows: Sequence[TrackedUrl]) -> str:
 def _untold_sentence(endpoint: str, rows: Sequence[TrackedUrl]) -> str:
     count = len(rows)
     text = {
-        UrlState.WAITING: ngettext(
+        UrlState.PENDING: ngettext(
             "%(count)s URL waits to be told to %(engine)s.",
             "%(count)s URLs wait to be told to %(engine)s.",
             count,

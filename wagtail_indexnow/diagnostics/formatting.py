@@ -10,8 +10,8 @@ from ..constants import Reason, UrlState
 
 
 def outcome_label(outcome: str) -> str:
-    """Return a delivery's outcome, which is a state or a reason, as a sentence."""
-    if outcome == UrlState.DELIVERED:
+    """Return a submission's outcome, which is a state or a reason, as a sentence."""
+    if outcome == UrlState.ACCEPTED:
         return _("The engine was told.")
     return str(Reason(outcome).label) if outcome in Reason.values else outcome
 

@@ -11,7 +11,7 @@ from wagtail.models import PageLogEntry
 from ..conf import conf
 from ..constants import RELAY_HEARTBEAT, WORKER_HEARTBEAT, Reason, UrlState
 from ..ledger import heartbeats
-from ..models import Channel, Delivery, Intent, TrackedUrl
+from ..models import Channel, Intent, Submission, TrackedUrl
 from ..pages.public_urls import page_model
 from . import advice
 from .findings import Finding
@@ -104,7 +104,7 @@ def _waiting(now: datetime) -> Iterator[Finding]:
     oldest = min((at for at in (intent, unheld) if at is not None), default=None)
     if oldest is None:
         yield Finding(
-            name="waiting",
+            name="pending",
             ok=True if held is None else None,
             message=_("Nothing is waiting.")
             if held is None
@@ -112,13 +112,13 @@ def _waiting(now: datetime) -> Iterator[Finding]:
         )
     elif oldest > now - WAITS_LONG:
         yield Finding(
-            name="waiting",
+            name="pending",
             ok=True,
             message=_("The oldest row has been due since %(time)s.") % {"time": moment(oldest)},
         )
     else:
         yield Finding(
-            name="waiting",
+            name="pending",
             ok=False,
             message=_("Work has been waiting since %(time)s.") % {"time": moment(oldest)},
             fix=_("See above whether relay and workers run; if they do, start more workers."),
@@ -143,19 +143,19 @@ def _oldest_ready(now: datetime) -> tuple[datetime | None, datetime | None]:
 
 
 def _holds(now: datetime) -> Iterator[Finding]:
-    held = Channel.objects.filter(endpoint__in=conf.endpoints).exclude(hold_reason="")
+    held = Channel.objects.filter(endpoint__in=conf.endpoints).exclude(pause_reason="")
     for channel in held.order_by("endpoint", "host"):
         is_over = channel.not_before is None or channel.not_before <= now
-        fix = advice.for_reason(channel.hold_reason, host=channel.host)
+        fix = advice.for_reason(channel.pause_reason, host=channel.host)
         yield Finding(
-            name="hold",
+            name="pause",
             subject=str(channel),
             # No trouble where there is nothing to do but wait: a monitor must not call anybody.
             ok=None if is_over or advice.is_patience(fix) else False,
-            message=str(channel.get_hold_reason_display())
+            message=str(channel.get_pause_reason_display())
             if channel.not_before is None or is_over
             else _("%(reason)s Held until %(time)s.")
-            % {"reason": channel.get_hold_reason_display(), "time": moment(channel.not_before)},
+            % {"reason": channel.get_pause_reason_display(), "time": moment(channel.not_before)},
             fix=fix,
         )
 
@@ -174,12 +174,12 @@ def _rejected(now: datetime) -> Iterator[Finding]:
                 count,
             )
             % {"count": count},
-            fix=_("Read why in Reports → IndexNow, and resend them once that is mended."),
+            fix=_("Read why in Reports → IndexNow, and resubmit them once that is mended."),
         )
 
 
 def _last_answers(now: datetime) -> Iterator[Finding]:
-    last = Delivery.objects.filter(endpoint=OuterRef("endpoint"), host=OuterRef("host"))
+    last = Submission.objects.filter(endpoint=OuterRef("endpoint"), host=OuterRef("host"))
     answered = last.exclude(outcome="").order_by("-started_at", "-pk")
     channels = (
         Channel.objects.filter(endpoint__in=conf.endpoints)
@@ -188,27 +188,29 @@ def _last_answers(now: datetime) -> Iterator[Finding]:
         .order_by("endpoint", "host")
     )
     found = list(channels)
-    deliveries = Delivery.objects.defer("urls").in_bulk([row.last for row in found if row.last])
+    submissions = Submission.objects.defer("urls").in_bulk([row.last for row in found if row.last])
     for channel in found:
-        yield _last_answer(channel, deliveries.get(channel.last))
+        yield _last_answer(channel, submissions.get(channel.last))
 
 
-def _last_answer(channel: Channel, delivery: Delivery | None) -> Finding:
+def _last_answer(channel: Channel, submission: Submission | None) -> Finding:
     subject = str(channel)
-    if delivery is None:
-        return Finding(name="last_answer", subject=subject, ok=None, message=_("Nothing sent yet."))
-    told = delivery.outcome == UrlState.DELIVERED
-    fix = "" if told else advice.for_reason(delivery.outcome, host=channel.host)
-    passes_by_itself = delivery.outcome in (Reason.DRY_RUN, Reason.RATE_LIMITED)
+    if submission is None:
+        return Finding(
+            name="last_response", subject=subject, ok=None, message=_("Nothing sent yet.")
+        )
+    told = submission.outcome == UrlState.ACCEPTED
+    fix = "" if told else advice.for_reason(submission.outcome, host=channel.host)
+    passes_by_itself = submission.outcome in (Reason.DRY_RUN, Reason.RATE_LIMITED)
     return Finding(
-        name="last_answer",
+        name="last_response",
         subject=subject,
         ok=True if told else None if passes_by_itself else False,
         message=_("%(outcome)s Answer %(status)s on %(time)s.")
         % {
-            "outcome": outcome_label(delivery.outcome),
-            "status": delivery.status or "–",
-            "time": moment(delivery.started_at),
+            "outcome": outcome_label(submission.outcome),
+            "status": submission.status or "–",
+            "time": moment(submission.started_at),
         },
         fix=fix,
     )

@@ -24,13 +24,13 @@ class Wait:
 
     why: str  # in one or two sentences, empty if there is nothing to say
     until: datetime | None = None
-    is_over: bool = False  # it goes with the next delivery
+    is_over: bool = False  # it goes with the next submission
 
     def __str__(self) -> str:
         if self.until is not None:
             when = _("Not before %(moment)s.") % {"moment": moment(self.until)}
         else:
-            when = _("Goes with the next delivery.") if self.is_over else ""
+            when = _("Goes with the next submission.") if self.is_over else ""
         return f"{self.why} {when}".strip()
 
 
@@ -43,18 +43,18 @@ class Waits:
     @cached_property
     def _channels(self) -> dict[tuple[str, str], Channel]:
         """Return the channels that are held or have to pause."""
-        rows = Channel.objects.filter(~Q(hold_reason="") | Q(not_before__gt=self._now))
+        rows = Channel.objects.filter(~Q(pause_reason="") | Q(not_before__gt=self._now))
         return {(row.endpoint, row.host): row for row in rows}
 
     def of(self, url: TrackedUrl) -> Wait:
         """Return what there is to say of one URL, whatever its state."""
-        if url.state != UrlState.WAITING or url.not_before is None:
+        if url.state != UrlState.PENDING or url.not_before is None:
             return Wait(why=_sentences([url.reason]))
         keys = ((url.endpoint, ENDPOINT), (url.endpoint, url.host))
         channels = [self._channels[key] for key in keys if key in self._channels]
         times = (url.not_before, *(channel.not_before for channel in channels))
         until = max((at for at in times if at is not None and at > self._now), default=None)
-        holds = (channel.hold_reason for channel in channels)
+        holds = (channel.pause_reason for channel in channels)
         why = _sentences([url.reason, *holds]) or _pause(url, until)
         return Wait(why=why, until=until, is_over=until is None)
 
@@ -71,4 +71,4 @@ def _pause(url: TrackedUrl, until: datetime | None) -> str:
     was_told = url.sent_at is not None and until <= url.sent_at + conf.resubmit_after + _SLACK
     if was_told and until == url.not_before:
         return _("It was told a short while ago, and a URL is not sent again so soon.")
-    return _("Deliveries to its site keep a distance.")
+    return _("Submissions to its site keep a distance.")

@@ -15,7 +15,6 @@ from .. import clock
 from ..conf import conf
 from ..constants import UrlState
 from ..models import Channel, TrackedUrl
-from ..submission.responses import Standing
 from .transactions import database, roll_back, writing
 
 logger = logging.getLogger(__name__)
@@ -103,10 +102,10 @@ def confirm_slot(slot: Slot) -> bool:
     return is_ours
 
 
-def standing(endpoint: str, host: str) -> Standing:
-    """Return the hold that a channel is under; host `""`: the endpoint."""
+def standing(endpoint: str, host: str) -> tuple[str, int]:
+    """Return the reason of a channel's pause, and how often in a row; host `""`: the endpoint."""
     row = _rows(endpoint, (host,)).first()
-    return Standing(reason=row.hold_reason, strikes=row.strikes) if row else Standing()
+    return (row.pause_reason, row.strikes) if row else ("", 0)
 
 
 def hold(
@@ -120,13 +119,13 @@ def hold(
     """
     with writing():
         row = _rows(endpoint, (host,)).select_for_update().get()
-        is_new = row.hold_reason != reason
+        is_new = row.pause_reason != reason
         if is_new:
-            row.hold_reason, row.hold_started_at, row.strikes = reason, clock.now(), 1
+            row.pause_reason, row.paused_at, row.strikes = reason, clock.now(), 1
         elif not _is_opened_since(row, started_at):
             row.strikes += 1
         row.not_before = max(row.not_before or until, until)
-        row.save(update_fields=["hold_reason", "hold_started_at", "strikes", "not_before"])
+        row.save(update_fields=["pause_reason", "paused_at", "strikes", "not_before"])
     log = logger.error if is_new else logger.info
     log("hold endpoint=%s host=%s reason=%s until=%s", endpoint, host or "*", reason, until)
 
@@ -145,11 +144,11 @@ def clear(
     :param before: a hold opened later than this stays; it is news to whoever works here.
     :param reasons: clear these only.
     """
-    rows = _rows(endpoint, (host,)).exclude(hold_reason="")
+    rows = _rows(endpoint, (host,)).exclude(pause_reason="")
     if reasons is not None:
-        rows = rows.filter(hold_reason__in=reasons)
-    cleared = rows.filter(Q(hold_started_at=None) | Q(hold_started_at__lte=before)).update(
-        hold_reason="", hold_started_at=None, strikes=0
+        rows = rows.filter(pause_reason__in=reasons)
+    cleared = rows.filter(Q(paused_at=None) | Q(paused_at__lte=before)).update(
+        pause_reason="", paused_at=None, strikes=0
     )
     if cleared:
         logger.info("hold ended endpoint=%s host=%s", endpoint, host or "*")
@@ -164,10 +163,10 @@ def release(endpoint: str, host: str = ENDPOINT) -> None:
     row = _rows(endpoint, (host,)).first()
     if row is None:
         return
-    reason = row.hold_reason
-    _rows(endpoint, (host,)).update(not_before=now, hold_reason="", hold_started_at=None, strikes=0)
+    reason = row.pause_reason
+    _rows(endpoint, (host,)).update(not_before=now, pause_reason="", paused_at=None, strikes=0)
     waiting = TrackedUrl.objects.filter(
-        endpoint=endpoint, state=UrlState.WAITING, reason=reason, not_before__gt=now
+        endpoint=endpoint, state=UrlState.PENDING, reason=reason, not_before__gt=now
     ).filter(Q(sent_at=None) | Q(sent_at__lte=now - conf.resubmit_after))
     if host != ENDPOINT:
         waiting = waiting.filter(host=host)
@@ -210,5 +209,5 @@ def _move(slot: Slot, host: str, taken_until: datetime, until: datetime) -> bool
 
 
 def _is_opened_since(row: Channel, started_at: datetime | None) -> bool:
-    opened_at = row.hold_started_at
+    opened_at = row.paused_at
     return started_at is not None and opened_at is not None and opened_at >= started_at

@@ -29,8 +29,8 @@ from .. import clock
 from ..conf import conf
 from ..constants import IntentState, Kind, Reason
 from ..models import Intent
-from ..pages.guards import retry_delay
 from ..payloads import iso
+from .backoff import retry_delay
 
 logger = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -235,7 +235,7 @@ def wait(intent: Intent, until: datetime, *, reason: str) -> bool:
     """Move an intent to a later time; waiting is not failing."""
     waits = _as_read(intent).update(**_AFRESH, run_at=until, reason=reason, waits=F("waits") + 1)
     if waits:
-        _log(intent, state="waiting", reason=reason)
+        _log(intent, state="pending", reason=reason)
     return bool(waits)
 
 

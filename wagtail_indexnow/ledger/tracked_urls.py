@@ -1,6 +1,6 @@
 """Verbs on tracked URLs: mark what changed, know what engines know, end what waits in vain.
 
-Sending them is in `deliveries`.
+Sending them is in `submissions`.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ _MARKED_FIELDS = [
     "attempts",
 ]
 #: Endings after which an engine knows of a removal already, or never knew of the URL.
-_SETTLED_REMOVALS = (UrlState.WAITING, UrlState.DELIVERED)
+_SETTLED_REMOVALS = (UrlState.PENDING, UrlState.ACCEPTED)
 
 Item = TypeVar("Item")
 
@@ -72,7 +72,7 @@ def url_hash(url: str) -> str:
 
 
 def mark(changes: Sequence[Marked], *, now: datetime) -> None:
-    """Note changed URLs at every configured endpoint, for the next delivery.
+    """Note changed URLs at every configured endpoint, for the next submission.
 
     Part of the caller's transaction, if there is one, which must mark in one call. Two calls
     never wait for each other in a ring: first all new rows come in, in the order of their hashes;
@@ -160,7 +160,7 @@ def known(page_ids: Collection[int]) -> dict[int, list[Known]]:
     return dict(pages)
 
 
-def resend(pks: Collection[int], *, now: datetime) -> int:
+def resubmit(pks: Collection[int], *, now: datetime) -> int:
     """Let URLs go again as they are, ahead of a pending retry: a person's decision.
 
     Leaves out what no engine may hear of: URLs withdrawn before they were told. Holds and the
@@ -170,13 +170,13 @@ def resend(pks: Collection[int], *, now: datetime) -> int:
     """
     rows = TrackedUrl.objects.filter(endpoint__in=conf.endpoints).exclude(reason=Reason.WITHDRAWN)
     with writing():
-        resent = list(lock_still(rows, pks))
-        for row in resent:
+        resubmitted = list(lock_still(rows, pks))
+        for row in resubmitted:
             row.changed_at, row.version, row.attempts = now, row.version + 1, 0
             row.not_before = max(now, row.sent_at + conf.resubmit_after) if row.sent_at else now
-            row.state, row.reason = UrlState.WAITING, ""
-        _save(resent)
-    return len(resent)
+            row.state, row.reason = UrlState.PENDING, ""
+        _save(resubmitted)
+    return len(resubmitted)
 
 
 def give_up(now: datetime, *, endpoint: str | None = None, host: str | None = None) -> int:
@@ -288,7 +288,7 @@ def _apply(row: TrackedUrl, marked: Marked, now: datetime) -> bool:
     row.version += 1
     row.attempts = 0
     row.not_before = None if is_withdrawn else _due(row, now)
-    row.state = UrlState.SKIPPED if is_withdrawn else UrlState.WAITING
+    row.state = UrlState.SKIPPED if is_withdrawn else UrlState.PENDING
     row.reason = Reason.WITHDRAWN if is_withdrawn else ""
     return True
 
@@ -312,7 +312,7 @@ def _change_of(row: TrackedUrl, marked: Marked) -> Change:
         return Change.REMOVED
     if row.change == Change.REMOVED:
         # Gone and back before anybody was told: for the engine it only changed.
-        return Change.UPDATED if row.state == UrlState.WAITING else Change.ADDED
+        return Change.UPDATED if row.state == UrlState.PENDING else Change.ADDED
     is_untold = row.change == Change.ADDED and row.sent_at is None
     return Change.ADDED if is_untold else Change.UPDATED
 

@@ -21,7 +21,7 @@ from ..conf import conf
 from ..constants import Kind, UrlState
 from ..ledger import intents
 from ..ledger.tracked_urls import chunks
-from ..models import Delivery, Intent, TrackedUrl
+from ..models import Intent, Submission, TrackedUrl
 from ..pages.public_urls import page_model, routing
 
 logger = logging.getLogger(__name__)
@@ -81,20 +81,20 @@ def of_type(model: Any) -> Selection:
 
 
 def missed(*, since: datetime | None) -> Selection:
-    """Select live pages whose present version no engine was told of, or is about to be.
+    """Select live pages whose presubmitted version no engine was told of, or is about to be.
 
     :param since: only those published since; `None`: however long ago.
     """
     told = (
         TrackedUrl.objects.public()
         .filter(page_id=OuterRef("pk"), endpoint__in=conf.endpoints)
-        .filter(state__in=(UrlState.WAITING, UrlState.DELIVERED))
+        .filter(state__in=(UrlState.PENDING, UrlState.ACCEPTED))
     )
-    told_of_present = told.filter(published_at__gte=OuterRef("last_published_at"))
+    told_of_presubmitted = told.filter(published_at__gte=OuterRef("last_published_at"))
     under_way = Intent.objects.planned().filter(page_id=OuterRef("pk"))
     under_way = under_way.exclude(kind=Kind.GO_LIVE, run_at__gt=clock.now())
     # An imported page may never have been published, and has one version only.
-    untold = ~Exists(told_of_present) & (Q(last_published_at__isnull=False) | ~Exists(told))
+    untold = ~Exists(told_of_presubmitted) & (Q(last_published_at__isnull=False) | ~Exists(told))
     pages = _announceable(page_model().objects.live()).filter(untold, ~Exists(under_way))
     if since is not None:
         pages = pages.filter(last_published_at__gte=since)
@@ -107,7 +107,7 @@ def history_start() -> datetime | None:
         return None
     moments = (
         Intent.objects.aggregate(at=Min("created_at"))["at"],
-        Delivery.objects.aggregate(at=Min("started_at"))["at"],
+        Submission.objects.aggregate(at=Min("started_at"))["at"],
         TrackedUrl.objects.aggregate(at=Min("sent_at"))["at"],
     )
     return min((at for at in moments if at is not None), default=None)

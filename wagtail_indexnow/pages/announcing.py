@@ -36,7 +36,7 @@ class Outcome:
     translations_of: UUID | None = None
 
 
-def announce(refs: Collection[IntentRef]) -> None:
+def announce_intents(refs: Collection[IntentRef]) -> None:
     """Announce the intents that a message names, as far as they are still planned and due.
 
     A fault of one page never touches the others.

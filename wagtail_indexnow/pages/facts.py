@@ -68,7 +68,7 @@ class Batch:
             is_private=self._is_private(page),
             is_alias=page.alias_of_id is not None,
             is_embargoed=page.alias_of_id in self._embargoed_sources,
-            has_opted_out=bool(getattr(page, "indexnow_opt_out", False)),
+            is_excluded=bool(getattr(page, "indexnow_excluded", False)),
             copied_until=self._copied_until(page),
         )
 

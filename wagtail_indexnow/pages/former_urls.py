@@ -46,8 +46,8 @@ class _Subject:
     def could_be_told(self) -> bool:
         """Say whether engines may have heard of the page, its restrictions aside."""
         is_excluded_alias = self.page.alias_of_id is not None and not conf.aliases
-        has_opted_out = bool(getattr(self.page, "indexnow_opt_out", False))
-        return self.was_live and not is_excluded_alias and not has_opted_out
+        is_excluded = bool(getattr(self.page, "indexnow_excluded", False))
+        return self.was_live and not is_excluded_alias and not is_excluded
 
 
 def capture(
@@ -55,7 +55,7 @@ def capture(
 ) -> list[Snapshot]:
     """Return what a page was called until now: one snapshot for each former base.
 
-    The first is for its present address. Further ones are for earlier addresses that are not
+    The first is for its presubmitted address. Further ones are for earlier addresses that are not
     announced yet, since an ancestor moved or hid a moment ago.
 
     :param page: the specific page, as it was before the change.
@@ -67,12 +67,12 @@ def capture(
     paths = restrictions.exclude(pk=besides).values_list("page__path", flat=True)
     subject = _Subject(page=page, was_live=was_live, subtree=subtree, restricted_paths=tuple(paths))
     with routing() as router:
-        present = _present(subject, router)
+        presubmitted = _presubmitted(subject, router)
     earlier = list(_earlier(subject))
-    own = [url for snapshot in (present, *earlier) for url in snapshot["own"]]
+    own = [url for snapshot in (presubmitted, *earlier) for url in snapshot["own"]]
     bases = (snapshot["base"] for snapshot in earlier if snapshot["base"])
     return [
-        Snapshot(own=list(dict.fromkeys(own)), base=present["base"]),
+        Snapshot(own=list(dict.fromkeys(own)), base=presubmitted["base"]),
         *(Snapshot(own=[], base=base) for base in dict.fromkeys(bases) if subtree),
     ]
 
@@ -83,7 +83,7 @@ def _is_being_copied(page: Any) -> bool:
     return facts is not None and is_being_copied(facts, now=clock.now())
 
 
-def _present(subject: _Subject, router: Routing) -> Snapshot:
+def _presubmitted(subject: _Subject, router: Routing) -> Snapshot:
     if subject.restricted_paths:
         return nothing()
     own = _own_urls(subject.page, router) if subject.could_be_told else []

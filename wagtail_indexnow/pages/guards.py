@@ -14,8 +14,6 @@ from ..constants import (
     CANCEL_RECHECK,
     COPY_SETTLE,
     NEVER_PUBLISHED_AFTER,
-    RETRY_DELAY_MAX,
-    RETRY_DELAYS,
     WAIT_DELAY_MAX,
     WAIT_DELAYS,
     Kind,
@@ -48,7 +46,7 @@ class PageFacts:
     is_private: bool
     is_alias: bool
     is_embargoed: bool  # an alias whose source is scheduled and not live
-    has_opted_out: bool
+    is_excluded: bool
     copied_until: datetime | None  # last write under its topmost freshly copied ancestor
 
 
@@ -78,7 +76,7 @@ PAGE_GUARDS: Sequence[tuple[Reason, Callable[[PageFacts, Policy], bool]]] = (
     (Reason.PRIVATE, lambda page, policy: page.is_private),
     (Reason.ALIAS, lambda page, policy: page.is_alias and not policy.aliases),
     (Reason.EMBARGOED, lambda page, policy: page.is_embargoed),
-    (Reason.OPTED_OUT, lambda page, policy: page.has_opted_out),
+    (Reason.EXCLUDED, lambda page, policy: page.is_excluded),
 )
 
 
@@ -117,11 +115,6 @@ def is_being_copied(page: PageFacts, *, now: datetime) -> bool:
 def wait_delay(waits: int) -> timedelta:
     """Return how long to wait for `publish_scheduled`: 60 s, 5 min, then every 15 min."""
     return WAIT_DELAYS[waits] if waits < len(WAIT_DELAYS) else WAIT_DELAY_MAX
-
-
-def retry_delay(attempts: int) -> timedelta:
-    """Return the pause after the given number of failures: 60, 300, 900 s, then hourly."""
-    return RETRY_DELAYS[attempts - 1] if attempts <= len(RETRY_DELAYS) else RETRY_DELAY_MAX
 
 
 def _decide_intent(planned: Planned, page: PageFacts | None, *, now: datetime) -> Verdict:

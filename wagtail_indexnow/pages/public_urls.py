@@ -56,7 +56,7 @@ class Routing:
         root_url = self._root_url(page)
         listed = self._listed(page)
         if not listed:
-            return PageUrls((), Reason.OPTED_OUT)
+            return PageUrls((), Reason.EXCLUDED)
         urls = tuple(dict.fromkeys(_normalised(listed, root_url)))
         if not urls:
             return PageUrls((), Reason.NO_URL)

@@ -17,10 +17,11 @@ from ..constants import CHUNK_SIZE, Change, IntentState, Kind, Reason
 from ..exceptions import OutdatedError
 from ..hosts import host_of, is_served
 from ..ledger import intents, tracked_urls
+from ..ledger.backoff import retry_delay
 from ..ledger.tracked_urls import Marked
 from ..models import Intent
 from .comparison import DATABASE_FAULTS, Converged, Look, look_again_if_outdated, translation_marks
-from .guards import GO, decide_page, retry_delay
+from .guards import GO, decide_page
 from .public_urls import Routing, descendant_url, has_own_urls, page_model, routing
 
 logger = logging.getLogger(__name__)

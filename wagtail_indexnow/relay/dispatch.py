@@ -1,7 +1,7 @@
 """What is due → Dramatiq. The only sender of messages.
 
 The rows are the schedule, the broker only carries: Dramatiq keeps every delayed message in a
-worker's memory and stops delivering nearer ones behind a thousand far ones. So a go-live enters
+worker's memory and stops submitting nearer ones behind a thousand far ones. So a go-live enters
 the broker only within `SCHEDULE_HORIZON`, few at a time, and whatever gets lost there is handed
 over again when its lease ends.
 
@@ -20,7 +20,7 @@ from ..conf import conf
 from ..constants import LEASE_MIN, LIST_SIZE, PARKED_MESSAGES, RELAY_HEARTBEAT, Kind
 from ..ledger import heartbeats
 from ..models import Channel, Intent, TrackedUrl, lease_for
-from ..payloads import ChannelRef, IntentRef, announcement, delivery, iso
+from ..payloads import ChannelRef, IntentRef, announcement, iso, submission
 from . import maintenance, reconciliation
 from .senders import Courier
 
@@ -237,7 +237,7 @@ def _hand_over_channel(courier: Courier, channel: Channel, now: datetime) -> int
     if not as_read.update(handed_at=now):
         return 0
     try:
-        courier.deliver(delivery(ChannelRef(endpoint=channel.endpoint, host=channel.host)))
+        courier.submit(submission(ChannelRef(endpoint=channel.endpoint, host=channel.host)))
     except Exception:
         Channel.objects.filter(pk=channel.pk, handed_at=now).update(handed_at=channel.handed_at)
         raise

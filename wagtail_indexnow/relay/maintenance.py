@@ -6,7 +6,7 @@ from .. import clock
 from ..conf import conf
 from ..ledger import tracked_urls
 from ..ledger.transactions import writing
-from ..models import Delivery, Intent, TrackedUrl
+from ..models import Intent, Submission, TrackedUrl
 
 BATCH = 1_000
 BATCHES = 5  # at a time: the relay's thread has more urgent things to do
@@ -24,7 +24,7 @@ def prune() -> bool:
     return any(
         [
             _delete(Intent.objects.filter(finished_at__lt=before), named_by="intent"),
-            _delete(Delivery.objects.filter(started_at__lt=before), named_by="delivery"),
+            _delete(Submission.objects.filter(started_at__lt=before), named_by="submission"),
         ]
     )
 

@@ -14,7 +14,7 @@ class Courier(Protocol):
 
     def announce(self, payload: dict[str, Any], *, delay_ms: int = 0) -> None: ...
 
-    def deliver(self, payload: dict[str, Any]) -> None: ...
+    def submit(self, payload: dict[str, Any]) -> None: ...
 
 
 class DramatiqCourier:
@@ -32,8 +32,8 @@ class DramatiqCourier:
     def announce(self, payload: dict[str, Any], *, delay_ms: int = 0) -> None:
         self._tasks.announce.send_with_options(args=(payload,), delay=delay_ms or None)
 
-    def deliver(self, payload: dict[str, Any]) -> None:
-        self._tasks.deliver.send(payload)
+    def submit(self, payload: dict[str, Any]) -> None:
+        self._tasks.submit.send(payload)
 
 
 class InlineCourier:
@@ -48,10 +48,10 @@ class InlineCourier:
         self.faults = 0  # pieces of work that ended in an error; their rows come back
 
     def announce(self, payload: dict[str, Any], *, delay_ms: int = 0) -> None:
-        self._do(self._worker.announce, payload)
+        self._do(self._worker.handle_announcement, payload)
 
-    def deliver(self, payload: dict[str, Any]) -> None:
-        self._do(self._worker.deliver, payload)
+    def submit(self, payload: dict[str, Any]) -> None:
+        self._do(self._worker.handle_submission, payload)
 
     def _do(self, work: Callable[[Any], None], payload: dict[str, Any]) -> None:
         # As with a worker, one piece of work never stops the others.

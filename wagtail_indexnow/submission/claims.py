@@ -1,6 +1,6 @@
-"""Verbs on deliveries: claim what is ready, record the answer, finish what a crash left.
+"""Verbs on submissions: claim what is ready, record the answer, finish what a crash left.
 
-The answer goes into the Delivery first. From then on its URLs can be settled by anybody, any
+The answer goes into the Submission first. From then on its URLs can be settled by anybody, any
 number of times, so a crash in the middle sends nothing again.
 """
 
@@ -15,16 +15,15 @@ from ..conf import conf
 from ..constants import (
     MAX_BODY_BYTES,
     MAX_URLS_PER_POST,
-    RETRY_DELAY_MAX,
-    RETRY_DELAYS,
     UNKNOWN_FATES,
     Change,
     Reason,
     UrlState,
 )
 from ..ledger import channels, tracked_urls
+from ..ledger.backoff import RETRY_DELAY_MAX, RETRY_DELAYS
 from ..ledger.transactions import database, writing
-from ..models import Delivery, TrackedUrl
+from ..models import Submission, TrackedUrl
 from .responses import Answer, Verdict
 
 LEASE_FLOOR = timedelta(seconds=120)
@@ -34,9 +33,9 @@ CLAIM_CHUNK = 5_000
 BODY_OVERHEAD = 2_048  # bytes for host, key, keyLocation and the frame around the list
 URL_OVERHEAD = 3  # bytes: two quotes and a comma; a URL in normal form needs no escape
 _SETTLED_BY = ("version", "claimed_version", "attempts")
-#: What a delivery's outcome says about URLs that a crash left unsettled.
+#: What a submission's outcome says about URLs that a crash left unsettled.
 _FINAL_OUTCOMES = {
-    UrlState.DELIVERED.value: UrlState.DELIVERED,
+    UrlState.ACCEPTED.value: UrlState.ACCEPTED,
     Reason.BAD_REQUEST.value: UrlState.REJECTED,
     Reason.UNPROCESSABLE.value: UrlState.REJECTED,
     Reason.DRY_RUN.value: UrlState.SKIPPED,
@@ -54,9 +53,9 @@ class ClaimedUrl(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A delivery in flight and the URLs that are ours until `lease_until`."""
+    """A submission in flight and the URLs that are ours until `lease_until`."""
 
-    delivery: Delivery
+    submission: Submission
     rows: list[ClaimedUrl]
     is_split: bool
 
@@ -84,15 +83,15 @@ def claim(
         rows = list(_fitting(chosen))
         if not rows:
             return None
-        delivery = Delivery.objects.create(
+        submission = Submission.objects.create(
             endpoint=endpoint, host=host, started_at=now, urls=[row.url for row in rows]
         )
         for chunk in tracked_urls.chunks([row.pk for row in rows], CLAIM_CHUNK):
             # By key alone: the rows are locked.
             TrackedUrl.objects.filter(pk__in=chunk).update(
-                delivery=delivery, claimed_version=F("version"), lease_until=now + lease()
+                submission=submission, claimed_version=F("version"), lease_until=now + lease()
             )
-    return Claim(delivery=delivery, rows=rows, is_split=is_split)
+    return Claim(submission=submission, rows=rows, is_split=is_split)
 
 
 def withdraw(claimed: Claim, page_ids: Collection[int], *, now: datetime) -> Claim | None:
@@ -107,13 +106,13 @@ def withdraw(claimed: Claim, page_ids: Collection[int], *, now: datetime) -> Cla
         return claimed
     rows = [row for row in claimed.rows if row.pk not in refused]
     with writing():
-        _put_back(claimed.delivery, refused, now)
+        _put_back(claimed.submission, refused, now)
         if not rows:
-            claimed.delivery.delete()
+            claimed.submission.delete()
             return None
-        claimed.delivery.urls = [row.url for row in rows]
-        claimed.delivery.save(update_fields=["urls"])
-    return Claim(delivery=claimed.delivery, rows=rows, is_split=claimed.is_split)
+        claimed.submission.urls = [row.url for row in rows]
+        claimed.submission.save(update_fields=["urls"])
+    return Claim(submission=claimed.submission, rows=rows, is_split=claimed.is_split)
 
 
 def public_pages(claimed: Claim) -> set[int]:
@@ -126,71 +125,71 @@ def unclaim(claimed: Claim) -> None:
     pks = sorted(row.pk for row in claimed.rows)
     with writing():
         for chunk in tracked_urls.chunks(pks, SETTLE_CHUNK):
-            tracked_urls.lock_still(claimed.delivery.tracked_urls.all(), chunk).update(
+            tracked_urls.lock_still(claimed.submission.tracked_urls.all(), chunk).update(
                 lease_until=None
             )
-        claimed.delivery.delete()
+        claimed.submission.delete()
 
 
 def record(claimed: Claim, answer: Answer, verdict: Verdict, *, now: datetime) -> None:
     """Write an answer down, then settle the URLs it is about."""
-    delivery = claimed.delivery
-    delivery.finished_at = now
-    delivery.status = answer.status
-    delivery.error_code = verdict.error_code
-    delivery.excerpt = verdict.excerpt
-    delivery.outcome = verdict.outcome
-    delivery.save(update_fields=["finished_at", "status", "error_code", "excerpt", "outcome"])
-    settle(delivery, verdict)
+    submission = claimed.submission
+    submission.finished_at = now
+    submission.status = answer.status
+    submission.error_code = verdict.error_code
+    submission.excerpt = verdict.excerpt
+    submission.outcome = verdict.outcome
+    submission.save(update_fields=["finished_at", "status", "error_code", "excerpt", "outcome"])
+    settle(submission, verdict)
 
 
 def settle_answered(endpoint: str, host: str, *, now: datetime) -> int:
-    """Finish deliveries whose worker ended between answer and settling; return how many.
+    """Finish submissions whose worker ended between answer and settling; return how many.
 
     Those whose worker ended before the answer are marked as such; their URLs are ready again.
     """
-    Delivery.objects.filter(
+    Submission.objects.filter(
         endpoint=endpoint, host=host, finished_at=None, outcome="", started_at__lte=now - lease()
-    ).update(outcome=Reason.NO_ANSWER, error_code="lost: the worker ended")
-    answered = Delivery.objects.filter(
+    ).update(outcome=Reason.NO_RESPONSE, error_code="lost: the worker ended")
+    answered = Submission.objects.filter(
         endpoint=endpoint,
         host=host,
         finished_at__isnull=False,
         tracked_urls__lease_until__lte=now,
     ).distinct()
-    deliveries = list(answered)
-    for delivery in deliveries:
-        settle(delivery, _remembered(delivery))
-    return len(deliveries)
+    submissions = list(answered)
+    for submission in submissions:
+        settle(submission, _remembered(submission))
+    return len(submissions)
 
 
-def settle(delivery: Delivery, verdict: Verdict) -> None:
-    """Give each unsettled URL of an answered delivery its outcome, a chunk at a time.
+def settle(submission: Submission, verdict: Verdict) -> None:
+    """Give each unsettled URL of an answered submission its outcome, a chunk at a time.
 
     One that was marked again meanwhile stays waiting.
     """
-    unsettled = delivery.tracked_urls.filter(lease_until__isnull=False)
+    unsettled = submission.tracked_urls.filter(lease_until__isnull=False)
     while True:
         with writing():
-            channels.one_at_a_time([delivery.endpoint])
+            channels.one_at_a_time([submission.endpoint])
             chunk = tracked_urls.in_turn(unsettled).values_list("pk", *_SETTLED_BY)
             locked = list(chunk[:SETTLE_CHUNK])
             if not locked:
                 return
             last_pk = locked[-1][0]
             alike = {_trait(*values) for _pk, *values in locked}
-            _settle_rows(unsettled.filter(pk__lte=last_pk), alike, delivery, verdict)
+            _settle_rows(unsettled.filter(pk__lte=last_pk), alike, submission, verdict)
 
 
 def _choose(ready: QuerySet[TrackedUrl], limit: int) -> tuple[list[ClaimedUrl], bool]:
     """Return the rows to claim, locked if the database can, and whether they are a half."""
     # One that was taken out of its POST since then goes like any other.
-    is_half = Q(reason=Reason.TOO_LARGE, delivery__isnull=False)
+    is_half = Q(reason=Reason.TOO_LARGE, submission__isnull=False)
     too_large = ready.filter(is_half)
-    first = too_large.order_by("changed_at", "pk").select_related("delivery").first()
-    if first is not None and first.delivery is not None:
-        half = (len(first.delivery.urls) + 1) // 2
-        return _oldest(too_large.filter(delivery=first.delivery), min(half, limit)), True
+    first = too_large.order_by("changed_at", "pk").select_related("submission").first()
+    if first is not None and first.submission is not None:
+        half = (len(first.submission.urls) + 1) // 2
+        return _oldest(too_large.filter(submission=first.submission), min(half, limit)), True
     return _oldest(ready.exclude(is_half), limit), False
 
 
@@ -218,8 +217,8 @@ def _is_public(row: ClaimedUrl) -> bool:
     return row.change != Change.REMOVED
 
 
-def _put_back(delivery: Delivery, pks: Collection[int], now: datetime) -> None:
-    rows = tracked_urls.lock_still(delivery.tracked_urls.all(), pks)
+def _put_back(submission: Submission, pks: Collection[int], now: datetime) -> None:
+    rows = tracked_urls.lock_still(submission.tracked_urls.all(), pks)
     untold = rows.filter(change=Change.ADDED, sent_at=None, claimed_version=F("version")).exclude(
         reason__in=UNKNOWN_FATES
     )
@@ -229,10 +228,10 @@ def _put_back(delivery: Delivery, pks: Collection[int], now: datetime) -> None:
         reason=Reason.WITHDRAWN,
         not_before=None,
         lease_until=None,
-        delivery=None,
+        submission=None,
     )
     rows.filter(not_before__lt=now + RECHECK_DELAY).update(not_before=now + RECHECK_DELAY)
-    rows.update(lease_until=None, delivery=None)
+    rows.update(lease_until=None, submission=None)
 
 
 class _Trait(NamedTuple):
@@ -254,7 +253,7 @@ def _trait(version: int, claimed_version: int, attempts: int) -> _Trait:
 
 
 def _settle_rows(
-    rows: QuerySet[TrackedUrl], alike: Collection[_Trait], delivery: Delivery, verdict: Verdict
+    rows: QuerySet[TrackedUrl], alike: Collection[_Trait], submission: Submission, verdict: Verdict
 ) -> None:
     """Update locked rows, those that are alike in one statement: there are 10,000 of them.
 
@@ -263,34 +262,36 @@ def _settle_rows(
     for trait in alike:
         outcome = _outcome_of_moved if trait.is_moved else _outcome
         rows.filter(trait.condition).update(
-            lease_until=None, last_status=delivery.status, **outcome(delivery, verdict, trait.tries)
+            lease_until=None,
+            last_status=submission.status,
+            **outcome(submission, verdict, trait.tries),
         )
 
 
-def _outcome(delivery: Delivery, verdict: Verdict, tries: int) -> dict[str, Any]:
+def _outcome(submission: Submission, verdict: Verdict, tries: int) -> dict[str, Any]:
     """Return the fields of a URL that is as it was claimed."""
-    is_kept = verdict.url_state == UrlState.WAITING
+    is_kept = verdict.url_state == UrlState.PENDING
     fields = {
         "state": verdict.url_state,
         "reason": verdict.reason,
         "attempts": F("attempts") + 1,
-        "not_before": _retry_at(delivery, verdict, tries) if is_kept else None,
+        "not_before": _retry_at(submission, verdict, tries) if is_kept else None,
     }
-    if verdict.url_state == UrlState.DELIVERED:
-        fields["sent_at"] = delivery.finished_at
+    if verdict.url_state == UrlState.ACCEPTED:
+        fields["sent_at"] = submission.finished_at
     return fields
 
 
-def _outcome_of_moved(delivery: Delivery, verdict: Verdict, tries: int) -> dict[str, Any]:
+def _outcome_of_moved(submission: Submission, verdict: Verdict, tries: int) -> dict[str, Any]:
     """Return the fields of a URL that changed meanwhile: it waits for its own turn.
 
-    Not before the gap after what was delivered is over, and not ahead of the retry.
+    Not before the gap after what was accepted is over, and not ahead of the retry.
     """
-    if verdict.url_state == UrlState.DELIVERED:
-        until = _finished(delivery) + conf.resubmit_after
-        return {"sent_at": delivery.finished_at, "not_before": _not_earlier_than(until)}
-    if verdict.url_state == UrlState.WAITING:
-        return {"not_before": _not_earlier_than(_retry_at(delivery, verdict, tries))}
+    if verdict.url_state == UrlState.ACCEPTED:
+        until = _finished(submission) + conf.resubmit_after
+        return {"sent_at": submission.finished_at, "not_before": _not_earlier_than(until)}
+    if verdict.url_state == UrlState.PENDING:
+        return {"not_before": _not_earlier_than(_retry_at(submission, verdict, tries))}
     return {}
 
 
@@ -299,21 +300,21 @@ def _not_earlier_than(until: datetime) -> Case:
     return Case(When(not_before__lt=until, then=Value(until)), default=F("not_before"))
 
 
-def _retry_at(delivery: Delivery, verdict: Verdict, tries: int) -> datetime:
+def _retry_at(submission: Submission, verdict: Verdict, tries: int) -> datetime:
     delay = verdict.retry
     if delay is None:
         delay = (*RETRY_DELAYS, RETRY_DELAY_MAX)[tries]
-    return _finished(delivery) + delay
+    return _finished(submission) + delay
 
 
-def _finished(delivery: Delivery) -> datetime:
-    return delivery.finished_at or delivery.started_at
+def _finished(submission: Submission) -> datetime:
+    return submission.finished_at or submission.started_at
 
 
-def _remembered(delivery: Delivery) -> Verdict:
+def _remembered(submission: Submission) -> Verdict:
     """Return as much of the verdict as the URLs need."""
-    state = _FINAL_OUTCOMES.get(delivery.outcome, UrlState.WAITING)
-    if state == UrlState.WAITING and delivery.outcome == Reason.TOO_LARGE:
+    state = _FINAL_OUTCOMES.get(submission.outcome, UrlState.PENDING)
+    if state == UrlState.PENDING and submission.outcome == Reason.TOO_LARGE:
         return Verdict(url_state=state, reason=Reason.TOO_LARGE, retry=timedelta(0))
-    is_told = state == UrlState.DELIVERED
-    return Verdict(url_state=state, reason="" if is_told else delivery.outcome)
+    is_told = state == UrlState.ACCEPTED
+    return Verdict(url_state=state, reason="" if is_told else submission.outcome)

@@ -45,7 +45,7 @@ class _Discreet(logging.Filter):
 logging.getLogger("httpx").addFilter(_Discreet())
 
 
-def submit(
+def post_urls(
     endpoint_url: str,
     *,
     host: str,

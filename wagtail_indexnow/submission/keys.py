@@ -145,7 +145,7 @@ def rotate(host: str) -> str:
         raise ConfigurationError(f"The key of {host} is set in WAGTAIL_INDEXNOW['KEYS'].")
     row = _row(host)
     _change_over(row, _new_key())
-    held = Channel.objects.filter(host=host, hold_reason__in=_CURED_HOLDS)
+    held = Channel.objects.filter(host=host, pause_reason__in=_CURED_HOLDS)
     for channel in held:
         channels.release(channel.endpoint, host)
     logger.warning("key rotated host=%s key=%s", host, mask(row.key))
@@ -231,7 +231,7 @@ def is_proved_elsewhere(row: HostKey) -> bool:
 
 
 def _connect_to(host: str) -> str | None:
-    targets = conf.key_file_connect_to
+    targets = conf.connect_to
     return {hosts.normalise_host(name): url for name, url in targets.items()}.get(host)
 
 

@@ -94,7 +94,7 @@ class Verdict:
 
     @property
     def outcome(self) -> str:
-        """Return the one word that a delivery keeps: the reason, or else the state."""
+        """Return the one word that a submission keeps: the reason, or else the state."""
         return str(self.reason or self.url_state)
 
 
@@ -184,9 +184,9 @@ def retry_after(answer: Answer, now: datetime) -> timedelta | None:
 def _judge(case: _Case) -> Verdict:
     status = case.answer.status
     if status is None:
-        return _kept(case, Reason.NO_ANSWER)
+        return _kept(case, Reason.NO_RESPONSE)
     if 200 <= status < 300:
-        return _delivered(case)
+        return _accepted(case)
     if status in {400, 422}:
         return _rejected(case)
     if status == 403:
@@ -202,9 +202,9 @@ def _judge(case: _Case) -> Verdict:
     return _held(case, Reason.ENDPOINT_WRONG, HoldScope.ENDPOINT)
 
 
-def _delivered(case: _Case) -> Verdict:
+def _accepted(case: _Case) -> Verdict:
     return Verdict(
-        url_state=UrlState.DELIVERED,
+        url_state=UrlState.ACCEPTED,
         proven=case.answer.status == 200,  # 202: any key at all, even a wrong one
         error_code=case.error_code,
         excerpt=case.text,
@@ -248,7 +248,7 @@ def _kept(
     case: _Case, reason: Reason, *, retry: timedelta | None = None, split: bool = False
 ) -> Verdict:
     return Verdict(
-        url_state=UrlState.WAITING,
+        url_state=UrlState.PENDING,
         reason=reason,
         retry=retry,
         split=split,
@@ -261,7 +261,7 @@ def _held(case: _Case, reason: Reason, scope: HoldScope, delay: timedelta | None
     if delay is None:
         delay = hold_for(reason, case.standing(scope).strikes_for(reason), case.jitter)
     return Verdict(
-        url_state=UrlState.WAITING,
+        url_state=UrlState.PENDING,
         reason=reason,
         retry=delay,
         hold=scope,

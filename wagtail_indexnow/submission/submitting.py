@@ -17,7 +17,7 @@ from ..models import TrackedUrl
 from ..pages import facts
 from . import claims, client, keys
 from .claims import Claim
-from .responses import Answer, HoldScope, Verdict, hold_for, judge, needs_key_check
+from .responses import Answer, HoldScope, Standing, Verdict, hold_for, judge, needs_key_check
 
 logger = logging.getLogger(__name__)
 
@@ -38,19 +38,19 @@ class _Address:
     key: str
 
 
-def deliver(endpoint: str, host: str) -> str:
+def submit_channel(endpoint: str, host: str) -> str:
     """Send what is ready for a host to an endpoint, one POST at most.
 
     :returns: in one word what came of it: `idle`, `not_yet`, a state or a reason.
     """
-    outcome = _deliver(endpoint, host)
+    outcome = _submit(endpoint, host)
     # After a fault the channel stays handed over: its lease spaces the attempts.
     channels.handed_back(endpoint, host)
-    logger.debug("deliver endpoint=%s host=%s outcome=%s", endpoint, host, outcome)
+    logger.debug("submit endpoint=%s host=%s outcome=%s", endpoint, host, outcome)
     return outcome
 
 
-def _deliver(endpoint: str, host: str) -> str:
+def _submit(endpoint: str, host: str) -> str:
     if not conf.enabled:
         return Reason.DISABLED
     endpoint_url = conf.endpoints.get(endpoint)
@@ -96,18 +96,23 @@ def _proved_key(endpoint: str, host: str, scheme: str) -> keys.Proof | str:
         return keys.Proof(key=keys.key_for(host), result=KeyFile.OK)
     proof = keys.prove(host, scheme)
     if not proof.is_ok:
-        return _hold(endpoint, host, _hold_reason(proof.result))
+        return _hold(endpoint, host, _pause_reason(proof.result))
     channels.clear(endpoint, host, before=clock.now(), reasons=_OWN_HOLDS)
     return proof
 
 
-def _hold_reason(result: str) -> Reason:
+def _pause_reason(result: str) -> Reason:
     is_foreign = result == KeyFile.OTHER_INSTALLATION
     return Reason.OTHER_INSTALLATION if is_foreign else Reason.KEY_FILE
 
 
+def _standing(endpoint: str, host: str) -> Standing:
+    reason, strikes = channels.standing(endpoint, host)
+    return Standing(reason=reason, strikes=strikes)
+
+
 def _hold(endpoint: str, host: str, reason: Reason) -> str:
-    strikes = channels.standing(endpoint, host).strikes_for(reason)
+    strikes = _standing(endpoint, host).strikes_for(reason)
     until = clock.now() + hold_for(reason, strikes)
     channels.hold(endpoint, host, reason=reason, until=until)
     return reason
@@ -145,7 +150,7 @@ def _dry_run(claimed: Claim) -> str:
 def _post(address: _Address, claimed: Claim) -> str:
     if database().in_atomic_block:
         raise RuntimeError("The network is never inside a transaction.")
-    answer = client.submit(
+    answer = client.post_urls(
         address.endpoint_url,
         host=address.host,
         key=address.key,
@@ -168,8 +173,8 @@ def _judge(address: _Address, claimed: Claim, answer: Answer) -> Verdict:
         now=clock.now(),
         key=address.key,
         key_check_passed=_own_check(address) if needs_key_check(answer) else None,
-        endpoint=channels.standing(address.endpoint, channels.ENDPOINT),
-        channel=channels.standing(address.endpoint, address.host),
+        endpoint=_standing(address.endpoint, channels.ENDPOINT),
+        channel=_standing(address.endpoint, address.host),
         url_count=len(claimed.rows),
         was_split=claimed.is_split,
         jitter=random.random(),  # noqa: S311 - spreads load, guards nothing
@@ -185,12 +190,12 @@ def _own_check(address: _Address) -> bool | None:
 
 def _record(claimed: Claim, answer: Answer, verdict: Verdict) -> None:
     claims.record(claimed, answer, verdict, now=clock.now())
-    delivery = claimed.delivery
+    submission = claimed.submission
     logger.info(
-        "delivery=%s endpoint=%s host=%s urls=%s status=%s outcome=%s",
-        delivery.pk,
-        delivery.endpoint,
-        delivery.host,
+        "submission=%s endpoint=%s host=%s urls=%s status=%s outcome=%s",
+        submission.pk,
+        submission.endpoint,
+        submission.host,
         len(claimed.rows),
         answer.status,
         verdict.outcome,
@@ -204,7 +209,7 @@ def _hold_back(address: _Address, claimed: Claim, verdict: Verdict) -> None:
             address.host if verdict.hold is HoldScope.CHANNEL else channels.ENDPOINT,
             reason=verdict.reason,
             until=verdict.hold_until,
-            started_at=claimed.delivery.started_at,
+            started_at=claimed.submission.started_at,
         )
 
 
@@ -212,4 +217,4 @@ def _prove(address: _Address, claimed: Claim) -> None:
     """An engine has taken what it was sent: no hold from before that stands."""
     channels.verified(address.endpoint, address.host)
     for host in (channels.ENDPOINT, address.host):
-        channels.clear(address.endpoint, host, before=claimed.delivery.started_at)
+        channels.clear(address.endpoint, host, before=claimed.submission.started_at)

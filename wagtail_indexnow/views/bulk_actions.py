@@ -54,31 +54,31 @@ class RowsAction(BulkAction):  # Wagtail has no types
         return {"user": self.request.user}
 
 
-class ResendUrls(RowsAction):
+class ResubmitUrls(RowsAction):
     models: ClassVar[list[Any]] = [TrackedUrl]
     policy = permissions.urls_policy
-    action_type = "resend"
-    display_name = _("Resend")
-    aria_label = _("Resend selected URLs")
+    action_type = "resubmit"
+    display_name = _("Resubmit")
+    aria_label = _("Resubmit selected URLs")
     question = _("Send these URLs to their search engine again?")
-    confirm_label = _("Yes, resend")
-    back_label = _("No, don't resend")
+    confirm_label = _("Yes, resubmit")
+    back_label = _("No, don't resubmit")
 
     def rows(self, ids: Sequence[str]) -> Any:
         return TrackedUrl.objects.filter(pk__in=ids).select_related("intent")
 
     @classmethod
     def execute_action(cls, objects: Sequence[Any], **kwargs: Any) -> tuple[int, int]:
-        resent = tracked_urls.resend([row.pk for row in objects], now=clock.now())
-        _record(log_actions.RESEND, objects, kwargs["user"])
-        return resent, 0
+        resubmitted = tracked_urls.resubmit([row.pk for row in objects], now=clock.now())
+        _record(log_actions.RESUBMIT, objects, kwargs["user"])
+        return resubmitted, 0
 
-    def get_success_message(self, resent: int, others: int) -> str:
+    def get_success_message(self, resubmitted: int, others: int) -> str:
         return ngettext(
             "%(count)s URL will be sent again, in its turn.",
             "%(count)s URLs will be sent again, in their turn.",
-            resent,
-        ) % {"count": resent}
+            resubmitted,
+        ) % {"count": resubmitted}
 
 
 class CancelIntents(RowsAction):

@@ -62,7 +62,7 @@ def url_tag(state: str) -> str:
     """Return the CSS class of a URL's state: waiting is never red."""
     if state in (UrlState.REJECTED, UrlState.FAILED):
         return "indexnow-status--critical"
-    return "w-status--primary" if state == UrlState.DELIVERED else ""
+    return "w-status--primary" if state == UrlState.ACCEPTED else ""
 
 
 def intent_tag(state: str) -> str:

@@ -11,7 +11,7 @@ from wagtail.admin.filters import ContentTypeFilter, DateRangePickerWidget, Wagt
 from wagtail.models import get_page_models
 
 from ..constants import Change, Kind, Reason, UrlState
-from ..models import Channel, Delivery, Intent, TrackedUrl
+from ..models import Channel, Intent, Submission, TrackedUrl
 from ..pages.public_urls import page_model
 from . import outcomes
 
@@ -69,12 +69,12 @@ class TrackedUrlFilterSet(ChannelFilterSet):
         return rows.filter(page_id__in=pages.values("pk"))
 
 
-class DeliveryFilterSet(ChannelFilterSet):
+class SubmissionFilterSet(ChannelFilterSet):
     outcome = radio(label=_("Outcome"), choices=outcomes.Outcome.choices, method="of_outcome")
     started_at = date_range(label=_("Sent"))
 
     class Meta:
-        model = Delivery
+        model = Submission
         fields = ["outcome", "host", "endpoint", "started_at"]
 
     def of_outcome(self, rows: Any, name: str, value: str) -> Any:

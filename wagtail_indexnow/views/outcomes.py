@@ -1,4 +1,4 @@
-"""How reports sum up many states: outcomes of deliveries, progress of announcements."""
+"""How reports sum up many states: outcomes of submissions, progress of announcements."""
 
 from datetime import datetime
 from typing import Any
@@ -9,11 +9,11 @@ from django.utils.translation import gettext_lazy as _
 from .. import clock
 from ..conf import conf
 from ..constants import IntentState, Kind, Reason, UrlState
-from ..models import Delivery, Intent
+from ..models import Intent, Submission
 
 
 class Outcome(TextChoices):
-    """What became of a delivery, seen from afar."""
+    """What became of a submission, seen from afar."""
 
     TOLD = "told", _("Told")
     KEPT = "kept", _("Kept for another try")
@@ -23,14 +23,14 @@ class Outcome(TextChoices):
 
 
 _REJECTED = (Reason.BAD_REQUEST, Reason.UNPROCESSABLE)
-_OTHER = (UrlState.DELIVERED.value, Reason.DRY_RUN.value, "", *(str(r) for r in _REJECTED))
+_OTHER = (UrlState.ACCEPTED.value, Reason.DRY_RUN.value, "", *(str(r) for r in _REJECTED))
 
 
 def condition(outcome: str) -> Q:
-    """Return what selects the deliveries of an outcome."""
+    """Return what selects the submissions of an outcome."""
     match outcome:
         case Outcome.TOLD:
-            return Q(outcome=UrlState.DELIVERED)
+            return Q(outcome=UrlState.ACCEPTED)
         case Outcome.REJECTED:
             return Q(outcome__in=_REJECTED)
         case Outcome.DRY_RUN:
@@ -41,15 +41,15 @@ def condition(outcome: str) -> Q:
             return ~Q(outcome__in=_OTHER)
 
 
-def outcome_of(delivery: Delivery) -> Outcome:
-    """Return what became of one delivery."""
-    return outcome_named(delivery.outcome)
+def outcome_of(submission: Submission) -> Outcome:
+    """Return what became of one submission."""
+    return outcome_named(submission.outcome)
 
 
 def outcome_named(word: str) -> Outcome:
-    """Return the outcome that a delivery's own word stands for."""
+    """Return the outcome that a submission's own word stands for."""
     match word:
-        case UrlState.DELIVERED:
+        case UrlState.ACCEPTED:
             return Outcome.TOLD
         case Reason.BAD_REQUEST | Reason.UNPROCESSABLE:
             return Outcome.REJECTED

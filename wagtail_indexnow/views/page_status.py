@@ -35,7 +35,7 @@ PASSED = {
     Reason.PRIVATE: gettext_lazy("Everybody may see the page."),
     Reason.ALIAS: gettext_lazy("The page is no alias, or aliases are announced here."),
     Reason.EMBARGOED: gettext_lazy("The page shows nothing that is not live yet elsewhere."),
-    Reason.OPTED_OUT: gettext_lazy("The page is not kept away from search engines."),
+    Reason.EXCLUDED: gettext_lazy("The page is not kept away from search engines."),
     Reason.NO_URL: gettext_lazy("The page has public URLs on a host served here."),
 }
 TRACKED = [

@@ -18,7 +18,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from ..constants import IntentState, Kind, Reason
-from ..models import Delivery
+from ..models import Submission
 from .outcomes import Outcome, outcome_named
 
 DAYS = 30
@@ -134,11 +134,11 @@ class Plot:
         return round(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * figure / max(self.top, 1))
 
 
-def deliveries(now: datetime) -> Plot:
-    """Return the URLs of the last 30 days by what became of their delivery."""
+def submissions(now: datetime) -> Plot:
+    """Return the URLs of the last 30 days by what became of their submission."""
     days = _days(now)
     rows = (
-        Delivery.objects.filter(started_at__gte=_start_of(days[0]))
+        Submission.objects.filter(started_at__gte=_start_of(days[0]))
         .annotate(day=_number_of_day("started_at", days))
         .order_by()
         .values_list("day", "outcome")
@@ -147,8 +147,8 @@ def deliveries(now: datetime) -> Plot:
     figures = _figures((day, outcome_named(word), total) for day, word, total in rows)
     shown = {key.value: figures[key] for key in _OUTCOMES if key in figures}
     return Plot(
-        name="deliveries",
-        title=_("URLs in deliveries of the last 30 days"),
+        name="submissions",
+        title=_("URLs in submissions of the last 30 days"),
         days=days,
         labels={key.value: key.label for key in _OUTCOMES},
         styles={key.value: key.value for key in _OUTCOMES},

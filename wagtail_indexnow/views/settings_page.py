@@ -138,14 +138,14 @@ class RotateKeyView(ManagersOnly, WagtailAdminTemplateMixin, TemplateView):
 
 
 class ReleaseHold(ManagersOnly, View):
-    """Let deliveries go again before a hold's end."""
+    """Let submissions go again before a hold's end."""
 
     http_method_names = ["post"]
 
     def post(self, request: HttpRequest, pk: int) -> HttpResponse:
         channel = get_object_or_404(Channel, pk=pk)
         channels.release(channel.endpoint, channel.host)
-        log_actions.record(log_actions.RELEASE_HOLD, [channel], request.user)
+        log_actions.record(log_actions.RESUME, [channel], request.user)
         messages.success(request, _("The hold is released: URLs that waited are due now."))
         return redirect(SETTINGS)
 
@@ -165,9 +165,9 @@ class SubmitHome(ManagersOnly, View):
 
 def held() -> list[dict[str, Any]]:
     """Return channels and endpoints under a hold, also those of engines no longer configured."""
-    rows = Channel.objects.exclude(hold_reason="").order_by("endpoint", "host")
+    rows = Channel.objects.exclude(pause_reason="").order_by("endpoint", "host")
     return [
-        {"row": row, "since": moment(row.hold_started_at), "until": moment(row.not_before)}
+        {"row": row, "since": moment(row.paused_at), "until": moment(row.not_before)}
         for row in rows
     ]
 

@@ -1,4 +1,4 @@
-"""Reports → IndexNow → Deliveries: what was sent in one request, and what came back."""
+"""Reports → IndexNow → Submissions: what was sent in one request, and what came back."""
 
 from typing import Any, ClassVar
 
@@ -17,30 +17,30 @@ from .. import permissions
 from ..conf import conf
 from ..constants import Reason
 from ..diagnostics import health
-from ..models import Delivery, HostKey
+from ..models import HostKey, Submission
 from ..pages.public_urls import page_model
 from ..submission import keys
 from .columns import NotedColumn, answer, moment
-from .filters import DeliveryFilterSet
+from .filters import SubmissionFilterSet
 from .listing import IndexNowReport
 from .outcomes import Outcome, outcome_of
 
 MAX_URLS_SHOWN = 1_000
 
 
-class DeliveriesReport(IndexNowReport):
+class SubmissionsReport(IndexNowReport):
     """One row for each POST. It carries URLs of many pages, so it needs all pages to be seen."""
 
-    model = Delivery
+    model = Submission
     permission_policy = permissions.urls_policy
     page_title = _("IndexNow")
-    page_subtitle = _("Deliveries")
-    verbose_name_plural = _("deliveries")
-    index_url_name = "wagtail_indexnow_admin:deliveries"
-    index_results_url_name = "wagtail_indexnow_admin:deliveries_results"
-    filterset_class = DeliveryFilterSet
+    page_subtitle = _("Submissions")
+    verbose_name_plural = _("submissions")
+    index_url_name = "wagtail_indexnow_admin:submissions"
+    index_results_url_name = "wagtail_indexnow_admin:submissions_results"
+    filterset_class = SubmissionFilterSet
     default_ordering = "-started_at"
-    export_filename = "indexnow-deliveries"
+    export_filename = "indexnow-submissions"
     export_headings: ClassVar[dict[str, Any]] = {
         "started_at": _("Sent"),
         "finished_at": _("Answered"),
@@ -60,7 +60,7 @@ class DeliveriesReport(IndexNowReport):
             label=_("Sent"),
             sort_key="started_at",
             accessor=lambda row: moment(row.started_at),
-            url=lambda row: reverse("wagtail_indexnow_admin:delivery", args=[row.pk]),
+            url=lambda row: reverse("wagtail_indexnow_admin:submission", args=[row.pk]),
         ),
         NotedColumn("host", label=_("Site"), note=lambda row: row.endpoint),
         NumberColumn("url_count", label=_("URLs")),
@@ -81,14 +81,14 @@ class DeliveriesReport(IndexNowReport):
     ]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        require_deliveries(request.user)
+        require_submissions(request.user)
         return super().dispatch(request, *args, **kwargs)
 
     def get_breadcrumbs_items(self) -> list[dict[str, Any]]:
-        return breadcrumbs({"url": "", "label": _("Deliveries")})
+        return breadcrumbs({"url": "", "label": _("Submissions")})
 
     def get_base_queryset(self) -> Any:
-        rows = Delivery.objects.defer("urls")
+        rows = Submission.objects.defer("urls")
         return rows if self.is_export else rows.defer("urls", "excerpt")
 
     def order_queryset(self, queryset: Any) -> Any:
@@ -99,61 +99,61 @@ class DeliveriesReport(IndexNowReport):
         return object_list
 
 
-class DeliveryView(WagtailAdminTemplateMixin, PermissionCheckedMixin, TemplateView):
+class SubmissionView(WagtailAdminTemplateMixin, PermissionCheckedMixin, TemplateView):
     """One request and its answer. The key is masked, in what was sent and what came back."""
 
     permission_policy = permissions.urls_policy
     permission_required = "view"
-    template_name = "wagtail_indexnow/reports/delivery.html"
-    page_title = _("Delivery")
+    template_name = "wagtail_indexnow/reports/submission.html"
+    page_title = _("Submission")
     header_icon = "indexnow"
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        require_deliveries(request.user)
+        require_submissions(request.user)
         return super().dispatch(request, *args, **kwargs)
 
     @cached_property
-    def delivery(self) -> Delivery:
-        return get_object_or_404(Delivery, pk=self.kwargs["pk"])
+    def submission(self) -> Submission:
+        return get_object_or_404(Submission, pk=self.kwargs["pk"])
 
     def get_page_subtitle(self) -> str:
-        return moment(self.delivery.started_at)
+        return moment(self.submission.started_at)
 
     def get_breadcrumbs_items(self) -> list[dict[str, Any]]:
-        deliveries = reverse("wagtail_indexnow_admin:deliveries")
+        submissions = reverse("wagtail_indexnow_admin:submissions")
         return breadcrumbs(
-            {"url": deliveries, "label": _("Deliveries")},
-            {"url": "", "label": _("Delivery"), "sublabel": self.get_page_subtitle()},
+            {"url": submissions, "label": _("Submissions")},
+            {"url": "", "label": _("Submission"), "sublabel": self.get_page_subtitle()},
         )
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        delivery = self.delivery
+        submission = self.submission
         return super().get_context_data(**kwargs) | {
-            "delivery": delivery,
+            "submission": submission,
             "subtitle": self.get_page_subtitle(),
-            "outcome": outcome_of(delivery),
-            "reason": reason(delivery),
-            "tag": tag(delivery),
-            "answer": answer(delivery.status),
-            "duration": duration(delivery),
-            "endpoint_url": conf.endpoints.get(delivery.endpoint, ""),
-            "key_location": _masked_key_location(delivery.host),
+            "outcome": outcome_of(submission),
+            "reason": reason(submission),
+            "tag": tag(submission),
+            "answer": answer(submission.status),
+            "duration": duration(submission),
+            "endpoint_url": conf.endpoints.get(submission.endpoint, ""),
+            "key_location": _masked_key_location(submission.host),
             "urls": self._urls(),
-            "more": max(len(delivery.urls) - MAX_URLS_SHOWN, 0),
+            "more": max(len(submission.urls) - MAX_URLS_SHOWN, 0),
         }
 
     def _urls(self) -> list[tuple[str, Any]]:
         """Return the URLs with the page that each was last tracked for, if it still exists."""
         tracked = dict(
-            self.delivery.tracked_urls.exclude(page_id=None).values_list("url", "page_id")
+            self.submission.tracked_urls.exclude(page_id=None).values_list("url", "page_id")
         )
-        urls = self.delivery.urls[:MAX_URLS_SHOWN]
+        urls = self.submission.urls[:MAX_URLS_SHOWN]
         page_ids = {tracked[url] for url in urls if url in tracked}
         pages = page_model().objects.filter(pk__in=page_ids).in_bulk()
         return [(url, pages.get(tracked.get(url))) for url in urls]
 
 
-def require_deliveries(user: Any) -> None:
+def require_submissions(user: Any) -> None:
     """Keep out those who may not see every page. Anonymous users are sent to log in before.
 
     :raises PermissionDenied: also with the permission for the report.
@@ -171,9 +171,9 @@ def breadcrumbs(*items: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def tag(delivery: Delivery) -> str:
+def tag(submission: Submission) -> str:
     """Return the CSS class of an outcome."""
-    match outcome_of(delivery):
+    match outcome_of(submission):
         case Outcome.TOLD:
             return "w-status--primary"
         case Outcome.REJECTED:
@@ -182,16 +182,16 @@ def tag(delivery: Delivery) -> str:
             return ""
 
 
-def reason(delivery: Delivery) -> str:
+def reason(submission: Submission) -> str:
     """Return the outcome's reason as a sentence, if there is one."""
-    return str(Reason(delivery.outcome).label) if delivery.outcome in Reason.values else ""
+    return str(Reason(submission.outcome).label) if submission.outcome in Reason.values else ""
 
 
-def duration(delivery: Delivery) -> str:
+def duration(submission: Submission) -> str:
     """Return how long the exchange took, in seconds."""
-    if delivery.finished_at is None:
+    if submission.finished_at is None:
         return ""
-    seconds = (delivery.finished_at - delivery.started_at).total_seconds()
+    seconds = (submission.finished_at - submission.started_at).total_seconds()
     return str(_("%(seconds)s s") % {"seconds": formats.number_format(seconds, 1)})
 
 

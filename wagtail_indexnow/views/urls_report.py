@@ -22,7 +22,7 @@ from .listing import IndexNowReport
 MAX_PAGES_FOUND = 1_000
 _FIELDS = (
     "pk", "endpoint", "host", "url", "page_id", "change", "changed_at", "not_before", "state",
-    "reason", "attempts", "sent_at", "last_status", "delivery_id",
+    "reason", "attempts", "sent_at", "last_status", "submission_id",
     "intent__page_title", "intent__locale",
 )  # fmt: skip
 
@@ -88,7 +88,7 @@ class TrackedUrlsReport(IndexNowReport):
                 "last_status",
                 label=_("Last answer"),
                 accessor=lambda row: answer(row.last_status),
-                url=self._delivery_url,
+                url=self._submission_url,
                 note=lambda row: moment(row.sent_at),
             ),
             Column("attempts", label=_("Tries")),
@@ -100,12 +100,12 @@ class TrackedUrlsReport(IndexNowReport):
         return (
             [
                 HeaderButton(
-                    _("Deliveries"),
-                    url=reverse("wagtail_indexnow_admin:deliveries"),
+                    _("Submissions"),
+                    url=reverse("wagtail_indexnow_admin:submissions"),
                     icon_name="mail",
                 )
             ]
-            if self._sees_deliveries
+            if self._sees_submissions
             else []
         )
 
@@ -119,13 +119,13 @@ class TrackedUrlsReport(IndexNowReport):
         return Waits(self._now)
 
     @cached_property
-    def _sees_deliveries(self) -> bool:
+    def _sees_submissions(self) -> bool:
         return permissions.sees_all_pages(self.request.user)
 
-    def _delivery_url(self, row: TrackedUrl) -> str | None:
-        if row.delivery_id is None or not self._sees_deliveries:
+    def _submission_url(self, row: TrackedUrl) -> str | None:
+        if row.submission_id is None or not self._sees_submissions:
             return None
-        return reverse("wagtail_indexnow_admin:delivery", args=[row.delivery_id])
+        return reverse("wagtail_indexnow_admin:submission", args=[row.submission_id])
 
     def order_queryset(self, queryset: Any) -> Any:
         # The key settles ties, so that no row is on two pages; both stand in one index.
@@ -149,8 +149,8 @@ class TrackedUrlsReport(IndexNowReport):
 
     def get_context_data(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         context = super().get_context_data(*args, **kwargs)
-        if not self.results_only and self._sees_deliveries:
-            context["plot"] = plots.deliveries(self._now)
+        if not self.results_only and self._sees_submissions:
+            context["plot"] = plots.submissions(self._now)
         return context
 
 

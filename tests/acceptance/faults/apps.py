@@ -88,6 +88,6 @@ def hold(page: Any, urls: list[str]) -> None:
     """Note that a worker is in the middle of its work, and stay there while `hold` exists."""
     directory = Path(os.environ["PROCESS_DIR"])
     deadline = time.monotonic() + HOLD_MAX_S
-    while (directory / "hold").exists() and time.monotonic() < deadline:
+    while (directory / "pause").exists() and time.monotonic() < deadline:
         (directory / "held").touch()
         time.sleep(0.02)

@@ -153,7 +153,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "indexnow_opt_out",
+                    "indexnow_excluded",
                     models.BooleanField(
                         default=False,
                         help_text="IndexNow search engines are not told of this page and its changes.",

@@ -15,7 +15,7 @@ from wagtail_indexnow.relay.worker_thread import relay_until
 
 
 class Command(BaseCommand):
-    help = "Hand over the IndexNow announcements and deliveries that are due, until stopped."
+    help = "Hand over the IndexNow announcements and submissions that are due, until stopped."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         how = parser.add_mutually_exclusive_group()

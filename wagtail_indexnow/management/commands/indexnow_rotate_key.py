@@ -29,7 +29,7 @@ class Command(BaseCommand):
         if options["dry_run"]:
             row = HostKey.objects.filter(host=host).first()
             former = keys.mask(row.key) if row else "none"
-            self.stdout.write(f"Would make a new key for {host}; the present one is {former}.")
+            self.stdout.write(f"Would make a new key for {host}; the presubmitted one is {former}.")
         else:
             self.stdout.write(f"{host} has a new key: {keys.mask(keys.rotate(host))}.")
 

@@ -16,11 +16,11 @@ from tests.processes import eventually
 from wagtail_indexnow.constants import Change, UrlState
 from wagtail_indexnow.ledger import tracked_urls
 from wagtail_indexnow.ledger.tracked_urls import Marked
-from wagtail_indexnow.models import Delivery, TrackedUrl
-from wagtail_indexnow.submission.submitting import deliver
+from wagtail_indexnow.models import Submission, TrackedUrl
+from wagtail_indexnow.submission.submitting import submit_channel as submit
 
 
-def delivering(stage: Stage, count: int = 100_000) -> Iterator[Row]:
+def submitting(stage: Stage, count: int = 100_000) -> Iterator[Row]:
     """Mark, then claim, post and record many URLs of one host, in one process."""
     marks = [
         # As removed: no page of this benchmark exists, and a re-check would withdraw the rest.
@@ -31,9 +31,9 @@ def delivering(stage: Stage, count: int = 100_000) -> Iterator[Row]:
     # The pace is not what is measured.
     with _engine() as endpoint, site(stage, ENDPOINTS={"local": endpoint}, RATE_LIMIT=1_000_000):
         mark = _rate(count, lambda: tracked_urls.mark(marks, now=timezone.now()))
-        tell = _rate(count, _deliver_all)
-    assert TrackedUrl.objects.filter(state=UrlState.DELIVERED).count() == count
-    posts = Delivery.objects.filter(status=200).count()
+        tell = _rate(count, _submit_all)
+    assert TrackedUrl.objects.filter(state=UrlState.ACCEPTED).count() == count
+    posts = Submission.objects.filter(status=200).count()
     yield f"mark {count:,} URLs as changed", *mark
     yield f"claim, post, record {count:,} URLs", tell[0], f"{posts} POSTs; {tell[1]}"
 
@@ -66,8 +66,8 @@ def latency(stage: Stage, count: int = 10) -> Iterator[Row]:
     yield "go-live time → POST", median_and_max(since_due), "with publish_scheduled in a loop"
 
 
-def _deliver_all() -> None:
-    while deliver("local", HOST) == UrlState.DELIVERED:
+def _submit_all() -> None:
+    while submit("local", HOST) == UrlState.ACCEPTED:
         pass
 
 

@@ -1,4 +1,4 @@
-"""Reports → IndexNow → Deliveries: each request with its answer, and no key anywhere."""
+"""Reports → IndexNow → Submissions: each request with its answer, and no key anywhere."""
 
 import csv
 import io
@@ -14,18 +14,18 @@ from example_site.engine import Answer
 from tests.admin.conftest import ADMIN, HOST
 from tests.admin.test_urls_report import queries, rows, shown
 from tests.factories import make_page, publish
-from wagtail_indexnow.models import Delivery
+from wagtail_indexnow.models import Submission
 from wagtail_indexnow.submission import keys
 
 pytestmark = pytest.mark.django_db
-REPORT = f"{ADMIN}deliveries/"
+REPORT = f"{ADMIN}submissions/"
 
 
 class TestList:
     @pytest.mark.parametrize(
         ("outcome", "label", "sentence"),
         [
-            ("delivered", "Told", ""),
+            ("accepted", "Told", ""),
             ("unprocessable", "Rejected", "The engine rejected the URLs."),
             ("bad_request", "Rejected", "The engine rejected the request."),
             ("server_error", "Kept for another try", "The engine had a fault."),
@@ -35,9 +35,9 @@ class TestList:
         ],
     )
     def test_says_what_became_of_it(
-        self, outcome: str, label: str, sentence: str, superuser: Client, delivery: Any
+        self, outcome: str, label: str, sentence: str, superuser: Client, submission: Any
     ) -> None:
-        delivery(outcome=outcome)
+        submission(outcome=outcome)
 
         page = shown(superuser, report=REPORT)
 
@@ -47,28 +47,28 @@ class TestList:
     @pytest.mark.parametrize(
         ("query", "found"),
         [
-            ("?outcome=told", {"delivered"}),
+            ("?outcome=told", {"accepted"}),
             ("?outcome=rejected", {"unprocessable"}),
             ("?outcome=kept", {"server_error"}),
             ("?outcome=dry_run", {"dry_run"}),
             ("?outcome=in_flight", {""}),
             (
                 "?host=www.example.com",
-                {"delivered", "unprocessable", "server_error", "dry_run", ""},
+                {"accepted", "unprocessable", "server_error", "dry_run", ""},
             ),
         ],
     )
     def test_finds_by_outcome(
-        self, query: str, found: set[str], superuser: Client, delivery: Any, tracked: Any
+        self, query: str, found: set[str], superuser: Client, submission: Any, tracked: Any
     ) -> None:
         tracked(None)
-        for outcome in ("delivered", "unprocessable", "server_error", "dry_run", ""):
-            delivery(outcome=outcome)
+        for outcome in ("accepted", "unprocessable", "server_error", "dry_run", ""):
+            submission(outcome=outcome)
 
         assert {row.outcome for row in rows(superuser, query, REPORT)} == found
 
-    def test_counts_urls_without_reading_them(self, superuser: Client, delivery: Any) -> None:
-        delivery(urls=[f"https://{HOST}/{number}/" for number in range(1234)])
+    def test_counts_urls_without_reading_them(self, superuser: Client, submission: Any) -> None:
+        submission(urls=[f"https://{HOST}/{number}/" for number in range(1234)])
 
         response = superuser.get(REPORT)
 
@@ -76,23 +76,23 @@ class TestList:
         [row] = response.context["object_list"]
         assert "urls" in row.get_deferred_fields()
 
-    def test_latest_comes_first(self, superuser: Client, delivery: Any) -> None:
-        early = delivery(started_at=timezone.now() - timedelta(days=1))
-        late = delivery()
+    def test_latest_comes_first(self, superuser: Client, submission: Any) -> None:
+        early = submission(started_at=timezone.now() - timedelta(days=1))
+        late = submission()
 
         assert [row.pk for row in rows(superuser, "", REPORT)] == [late.pk, early.pk]
         assert rows(superuser, "?ordering=started_at", REPORT)[0].pk == early.pk
 
-    def test_queries_do_not_grow_with_rows(self, superuser: Client, delivery: Any) -> None:
-        delivery()
+    def test_queries_do_not_grow_with_rows(self, superuser: Client, submission: Any) -> None:
+        submission()
         few = queries(superuser, REPORT)
         for _number in range(20):
-            delivery()
+            submission()
 
         assert queries(superuser, REPORT) == few
 
-    def test_csv_has_a_row_for_each(self, superuser: Client, delivery: Any) -> None:
-        delivery(excerpt="Bad Request", status=400, outcome="bad_request")
+    def test_csv_has_a_row_for_each(self, superuser: Client, submission: Any) -> None:
+        submission(excerpt="Bad Request", status=400, outcome="bad_request")
 
         text = superuser.get(f"{REPORT}?export=csv").getvalue().decode()
 
@@ -102,9 +102,9 @@ class TestList:
 
 class TestOne:
     def test_shows_request_and_answer(
-        self, superuser: Client, delivery: Any, news: Page, tracked: Any
+        self, superuser: Client, submission: Any, news: Page, tracked: Any
     ) -> None:
-        sent = delivery(
+        sent = submission(
             started_at=datetime(2026, 11, 3, 14, 5, tzinfo=UTC),
             finished_at=datetime(2026, 11, 3, 14, 5, 1, 500_000, tzinfo=UTC),
             status=422,
@@ -112,7 +112,7 @@ class TestOne:
             error_code="InvalidUrls",
             excerpt="URLs of another host",
         )
-        tracked(news, delivery=sent)
+        tracked(news, submission=sent)
 
         page = shown(superuser, report=f"{REPORT}{sent.pk}/")
 
@@ -137,20 +137,20 @@ class TestOne:
         publish(make_page(home, "story"))
         indexnow.settle()
 
-        page = shown(superuser, report=f"{REPORT}{Delivery.objects.get().pk}/")
+        page = shown(superuser, report=f"{REPORT}{Submission.objects.get().pk}/")
 
         assert keys.mask(key) in page
         assert key not in page
 
-    def test_long_list_is_cut(self, superuser: Client, delivery: Any) -> None:
-        sent = delivery(urls=[f"https://{HOST}/{number}/" for number in range(1_002)])
+    def test_long_list_is_cut(self, superuser: Client, submission: Any) -> None:
+        sent = submission(urls=[f"https://{HOST}/{number}/" for number in range(1_002)])
 
         page = shown(superuser, report=f"{REPORT}{sent.pk}/")
 
         assert "2 more URLs are not shown." in page
 
-    def test_without_an_answer(self, superuser: Client, delivery: Any) -> None:
-        sent = delivery(status=None, finished_at=None, outcome="no_answer", endpoint="gone")
+    def test_without_an_answer(self, superuser: Client, submission: Any) -> None:
+        sent = submission(status=None, finished_at=None, outcome="no_response", endpoint="gone")
 
         page = shown(superuser, report=f"{REPORT}{sent.pk}/")
 

@@ -18,7 +18,7 @@ from wagtail_indexnow import clock
 from wagtail_indexnow.constants import Change, Reason, UrlState
 from wagtail_indexnow.ledger import tracked_urls
 from wagtail_indexnow.ledger.tracked_urls import Marked
-from wagtail_indexnow.models import Delivery, TrackedUrl
+from wagtail_indexnow.models import Submission, TrackedUrl
 
 pytestmark = [
     pytest.mark.process,
@@ -47,23 +47,23 @@ def test_every_url_is_told_once_whatever_fails(stage: Any) -> None:
     eventually(stage.is_at_rest, timeout_s=120)
     told = Counter(stage.engine.urls())
     assert set(told) == set(all_urls())
-    assert TrackedUrl.objects.filter(state=UrlState.DELIVERED).count() == URLS
-    assert not Delivery.objects.filter(outcome="").exists()
+    assert TrackedUrl.objects.filter(state=UrlState.ACCEPTED).count() == URLS
+    assert not Submission.objects.filter(outcome="").exists()
     # What we know as told was told then and never again.
-    assert Counter(urls_of(outcome=UrlState.DELIVERED)) == Counter(all_urls())
+    assert Counter(urls_of(outcome=UrlState.ACCEPTED)) == Counter(all_urls())
     # Whatever came twice was in a POST whose answer we never had.
-    killed = list(Delivery.objects.filter(**LOST_BY_KILL))
-    unanswered = Counter(urls_of(outcome=Reason.NO_ANSWER))
+    killed = list(Submission.objects.filter(**LOST_BY_KILL))
+    unanswered = Counter(urls_of(outcome=Reason.NO_RESPONSE))
     doubles = {url: count - 1 for url, count in told.items() if count > 1}
     assert all(count <= unanswered[url] for url, count in doubles.items())
     # A worker has one thread here: a kill costs one POST at most.
     assert len(killed) <= kills
-    lost_on_the_way = Counter(urls_of(outcome=Reason.NO_ANSWER, exclude=LOST_BY_KILL))
+    lost_on_the_way = Counter(urls_of(outcome=Reason.NO_RESPONSE, exclude=LOST_BY_KILL))
     by_kill = {url for url, count in doubles.items() if count > lost_on_the_way[url]}
-    assert by_kill <= {url for delivery in killed for url in delivery.urls}
+    assert by_kill <= {url for submission in killed for url in submission.urls}
 
-    outcomes = Counter(Delivery.objects.values_list("outcome", flat=True))
-    assert {Reason.RATE_LIMITED, Reason.SERVER_ERROR, Reason.NO_ANSWER} <= set(outcomes)
+    outcomes = Counter(Submission.objects.values_list("outcome", flat=True))
+    assert {Reason.RATE_LIMITED, Reason.SERVER_ERROR, Reason.NO_RESPONSE} <= set(outcomes)
     print(  # noqa: T201 - for whoever runs it with -rP
         f"{len(stage.engine.requests)} POSTs {dict(outcomes)}, {kills} kills;"
         f" POSTs lost by them: {len(killed)}; URLs told twice by them: {len(by_kill)},"
@@ -71,7 +71,7 @@ def test_every_url_is_told_once_whatever_fails(stage: Any) -> None:
     )
 
 
-LOST_BY_KILL = {"outcome": Reason.NO_ANSWER, "error_code__startswith": "lost"}
+LOST_BY_KILL = {"outcome": Reason.NO_RESPONSE, "error_code__startswith": "lost"}
 
 
 def script(chance: random.Random, count: int) -> Iterator[Answer]:
@@ -123,9 +123,9 @@ def marks(wave: int) -> list[Marked]:
 
 
 def urls_of(*, exclude: dict[str, Any] | None = None, **conditions: Any) -> Iterator[str]:
-    """Yield the URLs of deliveries, once for each delivery that they were in."""
-    deliveries = Delivery.objects.filter(**conditions)
+    """Yield the URLs of submissions, once for each submission that they were in."""
+    submissions = Submission.objects.filter(**conditions)
     if exclude:
-        deliveries = deliveries.exclude(**exclude)
-    for urls in deliveries.values_list("urls", flat=True):
+        submissions = submissions.exclude(**exclude)
+    for urls in submissions.values_list("urls", flat=True):
         yield from urls

@@ -1,4 +1,4 @@
-"""Delivery against a real engine on loopback: claim, pace, POST, answer, outcome."""
+"""Submission against a real engine on loopback: claim, pace, POST, answer, outcome."""
 
 import json
 import logging
@@ -18,9 +18,9 @@ from wagtail_indexnow import clock
 from wagtail_indexnow.constants import Change, IntentState, KeyFile, Reason, UrlState
 from wagtail_indexnow.ledger import channels, intents, tracked_urls
 from wagtail_indexnow.ledger.tracked_urls import Marked
-from wagtail_indexnow.models import Channel, Delivery, HostKey, Intent, TrackedUrl
+from wagtail_indexnow.models import Channel, HostKey, Intent, Submission, TrackedUrl
 from wagtail_indexnow.submission import claims, client, keys
-from wagtail_indexnow.submission.submitting import deliver
+from wagtail_indexnow.submission.submitting import submit_channel as submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -96,11 +96,11 @@ def bodies(engine: Engine) -> list[dict[str, Any]]:
 def test_c01_one_url_goes_out_in_one_post_with_exactly_four_fields(engine: Engine) -> None:
     mark("a/")
 
-    outcome = deliver("one", HOST)
+    outcome = submit("one", HOST)
 
     key = HostKey.objects.get(host=HOST).key
     [record] = engine.requests
-    assert outcome == "delivered"
+    assert outcome == "accepted"
     assert (record.method, record.path) == ("POST", "/indexnow")
     assert record.headers["content-type"] == "application/json; charset=utf-8"
     assert json.loads(record.raw) == {
@@ -112,21 +112,25 @@ def test_c01_one_url_goes_out_in_one_post_with_exactly_four_fields(engine: Engin
     assert record.anomalies == ()
 
 
-def test_c35_an_accepted_url_is_delivered_and_proves_the_key(engine: Engine) -> None:
+def test_c35_an_accepted_url_is_accepted_and_proves_the_key(engine: Engine) -> None:
     mark("a/")
 
-    deliver("one", HOST)
+    submit("one", HOST)
 
     sent = row("a/")
-    assert (sent.state, sent.reason, sent.last_status) == (UrlState.DELIVERED, "", 200)
+    assert (sent.state, sent.reason, sent.last_status) == (UrlState.ACCEPTED, "", 200)
     assert (sent.sent_at, sent.not_before, sent.lease_until) == (START, None, None)
     assert channel().verified_at == START
-    delivery = Delivery.objects.get()
-    assert (delivery.status, delivery.outcome, delivery.urls) == (200, "delivered", [url("a/")])
+    submission = Submission.objects.get()
+    assert (submission.status, submission.outcome, submission.urls) == (
+        200,
+        "accepted",
+        [url("a/")],
+    )
 
 
 def test_c08_nothing_ready_sends_nothing(engine: Engine) -> None:
-    assert deliver("one", HOST) == "idle"
+    assert submit("one", HOST) == "idle"
     assert engine.requests == []
 
 
@@ -137,7 +141,7 @@ def test_c03_urls_of_one_host_go_out_oldest_first_in_one_post(engine: Engine, at
     at.shift(1)
     mark("b/")
 
-    deliver("one", HOST)
+    submit("one", HOST)
 
     assert bodies(engine)[0]["urlList"] == [url("c/"), url("a/"), url("b/")]
 
@@ -145,13 +149,13 @@ def test_c03_urls_of_one_host_go_out_oldest_first_in_one_post(engine: Engine, at
 def test_c04_10_001_urls_are_two_posts_each_with_its_own_record(engine: Engine, at: Any) -> None:
     mark(*(f"{number:05}/" for number in range(10_001)))
 
-    deliver("one", HOST)
+    submit("one", HOST)
     at.shift(60)
-    deliver("one", HOST)
+    submit("one", HOST)
 
     assert [len(body["urlList"]) for body in bodies(engine)] == [10_000, 1]
-    assert [len(delivery.urls) for delivery in Delivery.objects.order_by("pk")] == [10_000, 1]
-    assert not TrackedUrl.objects.exclude(state=UrlState.DELIVERED).exists()
+    assert [len(submission.urls) for submission in Submission.objects.order_by("pk")] == [10_000, 1]
+    assert not TrackedUrl.objects.exclude(state=UrlState.ACCEPTED).exists()
 
 
 @pytest.mark.parametrize("other", ["shop.example.com", "example.com"], ids=["c05", "c06"])
@@ -161,9 +165,9 @@ def test_c05_c06_b15_each_host_is_posted_with_its_own_key(
     mark("a/")
     mark("a/", host=other)
 
-    deliver("one", HOST)
+    submit("one", HOST)
     at.shift(5)
-    deliver("one", other)
+    submit("one", other)
 
     for body, host in zip(bodies(engine), (HOST, other), strict=True):
         key = HostKey.objects.get(host=host).key
@@ -179,7 +183,7 @@ def test_c07_http_and_https_of_one_host_are_one_post(engine: Engine) -> None:
         now=clock.now(),
     )
 
-    deliver("one", HOST)
+    submit("one", HOST)
 
     assert sorted(bodies(engine)[0]["urlList"]) == sorted(urls)
 
@@ -191,7 +195,7 @@ def test_c09_a_body_never_grows_past_5_mb(
     mark(*(f"{number:01000}/" for number in range(150)))
 
     for _ in range(2):
-        deliver("one", HOST)
+        submit("one", HOST)
         at.shift(60)
 
     assert sum(len(body["urlList"]) for body in bodies(engine)) == 150
@@ -203,7 +207,7 @@ def test_c15_c16_an_idn_host_is_the_same_in_every_field(engine: Engine) -> None:
     host = "xn--mnchen-3ya.example"
     mark("stra%C3%9Fe/%C3%BC?q=%C3%A4%20b", host=host)
 
-    deliver("one", host)
+    submit("one", host)
 
     [body] = bodies(engine)
     assert body["host"] == host
@@ -216,13 +220,13 @@ def test_c37_c38_202_is_told_and_proves_the_key_only_with_a_later_200(
 ) -> None:
     engine.answer(Answer(status=202))
     mark("a/")
-    deliver("one", HOST)
-    assert (row("a/").state, row("a/").last_status) == (UrlState.DELIVERED, 202)
+    submit("one", HOST)
+    assert (row("a/").state, row("a/").last_status) == (UrlState.ACCEPTED, 202)
     assert channel().verified_at is None
 
     at.shift(60)
     mark("b/")
-    deliver("one", HOST)
+    submit("one", HOST)
 
     assert channel().verified_at == START + timedelta(seconds=60)
     assert bodies(engine)[1]["urlList"] == [url("b/")]
@@ -231,13 +235,13 @@ def test_c37_c38_202_is_told_and_proves_the_key_only_with_a_later_200(
 def test_c39_202_for_days_is_no_failure_and_never_sent_again(engine: Engine, at: Any) -> None:
     engine.answer(Answer(status=202))
     mark("a/")
-    deliver("one", HOST)
+    submit("one", HOST)
 
     for _ in range(9):
         at.shift(86_400)
-        assert deliver("one", HOST) == "idle"
+        assert submit("one", HOST) == "idle"
 
-    assert (row("a/").state, row("a/").reason) == (UrlState.DELIVERED, "")
+    assert (row("a/").state, row("a/").reason) == (UrlState.ACCEPTED, "")
 
 
 @pytest.mark.parametrize(
@@ -254,15 +258,15 @@ def test_c40_c47_a_rejection_is_final_and_keeps_what_the_engine_said(
     engine.answer(Answer(status=status, body=body))
     mark("a/", "b/")
 
-    assert deliver("one", HOST) == reason
+    assert submit("one", HOST) == reason
     at.shift(86_400)
-    assert deliver("one", HOST) == "idle"
+    assert submit("one", HOST) == "idle"
 
     for path in ("a/", "b/"):
         assert (row(path).state, row(path).reason) == (UrlState.REJECTED, reason)
-    delivery = Delivery.objects.get()
-    assert (delivery.status, delivery.excerpt) == (status, body.decode())
-    assert channel().hold_reason == ""
+    submission = Submission.objects.get()
+    assert (submission.status, submission.excerpt) == (status, body.decode())
+    assert channel().pause_reason == ""
 
 
 def test_c41_a_rejection_of_the_key_holds_the_host_and_keeps_its_urls(
@@ -272,12 +276,12 @@ def test_c41_a_rejection_of_the_key_holds_the_host_and_keeps_its_urls(
     mark("a/")
     mark("a/", host="shop.example.com")
 
-    deliver("one", HOST)
+    submit("one", HOST)
     at.shift(60)
 
-    assert (row_of(HOST).state, row_of(HOST).reason) == (UrlState.WAITING, Reason.BAD_KEY)
-    assert deliver("one", HOST) == "not_yet"
-    assert deliver("one", "shop.example.com") == "delivered"
+    assert (row_of(HOST).state, row_of(HOST).reason) == (UrlState.PENDING, Reason.BAD_KEY)
+    assert submit("one", HOST) == "not_yet"
+    assert submit("one", "shop.example.com") == "accepted"
 
 
 def row_of(host: str, endpoint: str = "one") -> TrackedUrl:
@@ -291,13 +295,13 @@ def test_c42_a_key_under_verification_waits_without_a_burst(engine: Engine, at: 
 
     sent_at = []
     for second in range(0, 1_000, 20):
-        if deliver("one", HOST) not in ("not_yet", "idle"):
+        if submit("one", HOST) not in ("not_yet", "idle"):
             sent_at.append(second)
         at.shift(20)
 
     assert sent_at == [0, 300, 900]
-    assert row("a/").state == UrlState.DELIVERED
-    assert channel().hold_reason == ""
+    assert row("a/").state == UrlState.ACCEPTED
+    assert channel().pause_reason == ""
 
 
 def test_c42_c55_what_waits_for_verification_too_long_expires(engine: Engine, at: Any) -> None:
@@ -306,7 +310,7 @@ def test_c42_c55_what_waits_for_verification_too_long_expires(engine: Engine, at
     mark("a/")
 
     for _ in range(24 * 7 + 1):
-        deliver("one", HOST)
+        submit("one", HOST)
         at.shift(3_600)
 
     assert (row("a/").state, row("a/").reason) == (UrlState.FAILED, Reason.EXPIRED)
@@ -319,13 +323,13 @@ def test_c46_c54_a_redirect_holds_the_endpoint_and_the_key_goes_nowhere_else(
     mark("a/")
     mark("a/", host="shop.example.com")
 
-    assert deliver("one", HOST) == Reason.ENDPOINT_WRONG
+    assert submit("one", HOST) == Reason.ENDPOINT_WRONG
     at.shift(60)
 
-    assert deliver("one", "shop.example.com") == "not_yet"
+    assert submit("one", "shop.example.com") == "not_yet"
     assert len(engine.requests) == 1
-    assert row_of(HOST).state == UrlState.WAITING
-    assert channel("").hold_reason == Reason.ENDPOINT_WRONG
+    assert row_of(HOST).state == UrlState.PENDING
+    assert channel("").pause_reason == Reason.ENDPOINT_WRONG
 
 
 def test_c49_c50_b07_no_request_reaches_a_limiting_engine_before_its_time(
@@ -335,15 +339,15 @@ def test_c49_c50_b07_no_request_reaches_a_limiting_engine_before_its_time(
     mark("a/")
     mark("b/", host="shop.example.com")
 
-    assert deliver("one", HOST) == Reason.RATE_LIMITED
+    assert submit("one", HOST) == Reason.RATE_LIMITED
     for _ in range(119):
         at.shift(60)
-        assert deliver("one", HOST) == deliver("one", "shop.example.com") == "not_yet"
+        assert submit("one", HOST) == submit("one", "shop.example.com") == "not_yet"
     at.shift(60)
 
-    assert deliver("one", HOST) == "delivered"
-    assert row("a/").state == UrlState.DELIVERED
-    assert channel("").hold_reason == ""
+    assert submit("one", HOST) == "accepted"
+    assert row("a/").state == UrlState.ACCEPTED
+    assert channel("").pause_reason == ""
     assert channel("").strikes == 0
 
 
@@ -356,7 +360,7 @@ def test_c50_without_a_header_the_hold_doubles_and_nothing_is_lost(
 
     waited = []
     for _ in range(3):
-        deliver("one", HOST)
+        submit("one", HOST)
         held_until = channel("").not_before
         assert held_until
         waited.append(held_until - timezone.now())
@@ -365,7 +369,7 @@ def test_c50_without_a_header_the_hold_doubles_and_nothing_is_lost(
     hour = timedelta(hours=1)
     assert waited == [1.05 * hour, 2.1 * hour, 4.2 * hour]
     assert row("a/").attempts == 3
-    assert deliver("one", HOST) == "delivered"
+    assert submit("one", HOST) == "accepted"
 
 
 def test_c49_b13_several_endpoints_go_their_own_ways(configure: Any, engine: Engine) -> None:
@@ -374,12 +378,12 @@ def test_c49_b13_several_endpoints_go_their_own_ways(configure: Any, engine: Eng
         other.answer(Answer(status=429))
         mark("a/")
 
-        assert deliver("two", HOST) == Reason.RATE_LIMITED
-        assert deliver("one", HOST) == "delivered"
+        assert submit("two", HOST) == Reason.RATE_LIMITED
+        assert submit("one", HOST) == "accepted"
 
-    assert row_of(HOST, "one").state == UrlState.DELIVERED
-    assert row_of(HOST, "two").state == UrlState.WAITING
-    assert channel(HOST, "two").hold_reason == channel("", "one").hold_reason == ""
+    assert row_of(HOST, "one").state == UrlState.ACCEPTED
+    assert row_of(HOST, "two").state == UrlState.PENDING
+    assert channel(HOST, "two").pause_reason == channel("", "one").pause_reason == ""
 
 
 def test_c52_b29_faults_are_tried_again_after_60_300_900_s_then_hourly(
@@ -390,35 +394,35 @@ def test_c52_b29_faults_are_tried_again_after_60_300_900_s_then_hourly(
 
     sent_at = []
     for second in range(0, 9_000, 60):
-        if deliver("one", HOST) == Reason.SERVER_ERROR:
+        if submit("one", HOST) == Reason.SERVER_ERROR:
             sent_at.append(second)
         at.shift(60)
 
     assert sent_at == [0, 60, 360, 1_260, 4_860]
-    assert row("a/").state == UrlState.DELIVERED
+    assert row("a/").state == UrlState.ACCEPTED
 
 
 def test_c53_a_dropped_connection_keeps_the_urls(engine: Engine) -> None:
     engine.answer(Answer(drop=True))
     mark("a/")
 
-    assert deliver("one", HOST) == Reason.NO_ANSWER
+    assert submit("one", HOST) == Reason.NO_RESPONSE
 
     kept = row("a/")
-    assert (kept.state, kept.reason, kept.attempts) == (UrlState.WAITING, Reason.NO_ANSWER, 1)
+    assert (kept.state, kept.reason, kept.attempts) == (UrlState.PENDING, Reason.NO_RESPONSE, 1)
     assert (kept.not_before, kept.lease_until) == (START + timedelta(seconds=60), None)
-    delivery = Delivery.objects.get()
-    assert (delivery.status, delivery.finished_at) == (None, START)
-    assert delivery.error_code
+    submission = Submission.objects.get()
+    assert (submission.status, submission.finished_at) == (None, START)
+    assert submission.error_code
 
 
 def test_urls_of_one_post_wait_by_their_own_number_of_tries(engine: Engine, at: Any) -> None:
     engine.answer(*[Answer(status=500)] * 2)
     mark("a/")
-    deliver("one", HOST)
+    submit("one", HOST)
     at.shift(60)
     mark("b/")
-    deliver("one", HOST)
+    submit("one", HOST)
 
     assert row("a/").not_before == timezone.now() + timedelta(seconds=300)
     assert row("b/").not_before == timezone.now() + timedelta(seconds=60)
@@ -427,27 +431,27 @@ def test_urls_of_one_post_wait_by_their_own_number_of_tries(engine: Engine, at: 
 def test_b31_a_failed_send_is_no_send(engine: Engine, at: Any) -> None:
     engine.answer(Answer(drop=True))
     mark("a/")
-    deliver("one", HOST)
+    submit("one", HOST)
     at.shift(10)
     mark("a/", change=Change.UPDATED)
     at.shift(50)
 
-    assert deliver("one", HOST) == "delivered"
+    assert submit("one", HOST) == "accepted"
 
 
 def test_a_post_that_is_too_large_is_sent_in_two_halves(engine: Engine, at: Any) -> None:
     engine.answer(Answer(status=413))
     mark("a/", "b/", "c/")
 
-    assert deliver("one", HOST) == Reason.TOO_LARGE
+    assert submit("one", HOST) == Reason.TOO_LARGE
     at.shift(60)
     mark("new/")
     for _ in range(3):
-        assert deliver("one", HOST) == "delivered"
+        assert submit("one", HOST) == "accepted"
         at.shift(60)
 
     assert [len(body["urlList"]) for body in bodies(engine)] == [3, 2, 1, 1]
-    assert not TrackedUrl.objects.exclude(state=UrlState.DELIVERED).exists()
+    assert not TrackedUrl.objects.exclude(state=UrlState.ACCEPTED).exists()
 
 
 def test_a_half_that_is_too_large_is_rejected_and_the_other_half_still_tried(
@@ -457,11 +461,11 @@ def test_a_half_that_is_too_large_is_rejected_and_the_other_half_still_tried(
     mark("a/", "b/", "c/")
 
     for _ in range(3):
-        deliver("one", HOST)
+        submit("one", HOST)
         at.shift(60)
 
     states = TrackedUrl.objects.order_by("state").values_list("state", flat=True)
-    assert list(states) == [UrlState.DELIVERED, UrlState.REJECTED, UrlState.REJECTED]
+    assert list(states) == [UrlState.ACCEPTED, UrlState.REJECTED, UrlState.REJECTED]
 
 
 # Pace
@@ -469,13 +473,13 @@ def test_a_half_that_is_too_large_is_rejected_and_the_other_half_still_tried(
 
 def test_c58_many_changes_in_a_minute_are_one_post(engine: Engine, at: Any) -> None:
     mark("first/")
-    deliver("one", HOST)
+    submit("one", HOST)
     for number in range(50):
         mark(f"{number}/")
-        deliver("one", HOST)
+        submit("one", HOST)
         at.shift(1)
     at.shift(10)
-    deliver("one", HOST)
+    submit("one", HOST)
 
     assert [len(body["urlList"]) for body in bodies(engine)] == [1, 50]
 
@@ -491,7 +495,7 @@ def test_c60_b26_an_endpoints_pace_holds_over_hosts_and_nothing_stays_behind(
     posts = []
     for second in range(30):
         for host in hosts:
-            if deliver("one", host) == "delivered":
+            if submit("one", host) == "accepted":
                 posts.append(second)
         at.shift(1)
 
@@ -502,13 +506,13 @@ def test_c56_b08_many_edits_of_one_page_are_two_sends_the_last_at_the_gaps_end(
     engine: Engine, at: Any
 ) -> None:
     mark("a/")
-    deliver("one", HOST)
+    submit("one", HOST)
     sent_at = []
     for second in range(10, 1_500, 10):
         at.shift(10)
         if second <= 300 and second % 60 == 0:
             mark("a/", change=Change.UPDATED)
-        if deliver("one", HOST) == "delivered":
+        if submit("one", HOST) == "accepted":
             sent_at.append(second)
 
     assert sent_at == [600]
@@ -519,37 +523,37 @@ def test_c57_a_page_deleted_within_the_gap_is_still_told(
     engine: Engine, at: Any, public: set[int]
 ) -> None:
     mark("a/")
-    deliver("one", HOST)
+    submit("one", HOST)
     at.shift(60)
     public.clear()
     mark("a/", change=Change.REMOVED)
-    assert deliver("one", HOST) == "idle"
+    assert submit("one", HOST) == "idle"
     at.shift(540)
 
-    assert deliver("one", HOST) == "delivered"
+    assert submit("one", HOST) == "accepted"
 
 
 def test_a_change_during_the_post_goes_out_at_the_gaps_end(
     engine: Engine, at: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit = client.submit
+    post_urls = client.post_urls
 
     def submit_while_editing(*args: Any, **values: Any) -> Any:
-        monkeypatch.setattr(client, "submit", submit)
+        monkeypatch.setattr(client, "post_urls", post_urls)
         mark("a/", change=Change.UPDATED)
-        return submit(*args, **values)
+        return post_urls(*args, **values)
 
     mark("a/", "b/")
-    monkeypatch.setattr(client, "submit", submit_while_editing)
+    monkeypatch.setattr(client, "post_urls", submit_while_editing)
 
-    deliver("one", HOST)
+    submit("one", HOST)
 
-    assert row("b/").state == UrlState.DELIVERED
+    assert row("b/").state == UrlState.ACCEPTED
     moved = row("a/")
-    assert (moved.state, moved.sent_at) == (UrlState.WAITING, START)
+    assert (moved.state, moved.sent_at) == (UrlState.PENDING, START)
     assert moved.not_before == START + timedelta(seconds=600)
     at.shift(600)
-    assert deliver("one", HOST) == "delivered"
+    assert submit("one", HOST) == "accepted"
     assert bodies(engine)[1]["urlList"] == [url("a/")]
 
 
@@ -559,19 +563,19 @@ def test_a_change_during_a_failing_post_waits_as_long_as_the_rest(
 ) -> None:
     monkeypatch.setattr("random.random", lambda: 0.0)
     engine.answer(Answer(status=status))
-    submit = client.submit
+    post_urls = client.post_urls
 
     def submit_while_editing(*args: Any, **values: Any) -> Any:
         mark("a/", change=Change.UPDATED)
-        return submit(*args, **values)
+        return post_urls(*args, **values)
 
     mark("a/")
-    monkeypatch.setattr(client, "submit", submit_while_editing)
+    monkeypatch.setattr(client, "post_urls", submit_while_editing)
 
-    deliver("one", HOST)
+    submit("one", HOST)
 
     moved = row("a/")
-    assert (moved.state, moved.attempts, moved.sent_at) == (UrlState.WAITING, 0, None)
+    assert (moved.state, moved.attempts, moved.sent_at) == (UrlState.PENDING, 0, None)
     assert moved.not_before == START + timedelta(seconds=wait_s)
 
 
@@ -600,16 +604,16 @@ def test_d03_d17_a_worker_killed_after_the_answer_sends_nothing_again(
 ) -> None:
     mark("a/", "b/")
     with killed_at(claims, "settle"):
-        deliver("one", HOST)
-    assert row("a/").state == UrlState.WAITING
+        submit("one", HOST)
+    assert row("a/").state == UrlState.PENDING
 
     at.shift(119)
-    assert deliver("one", HOST) == "idle"
+    assert submit("one", HOST) == "idle"
     at.shift(61)
-    assert deliver("one", HOST) == "idle"
+    assert submit("one", HOST) == "idle"
 
     assert len(engine.requests) == 1
-    assert (row("a/").state, row("a/").sent_at) == (UrlState.DELIVERED, START)
+    assert (row("a/").state, row("a/").sent_at) == (UrlState.ACCEPTED, START)
     assert (row("b/").last_status, row("b/").lease_until) == (200, None)
 
 
@@ -621,13 +625,13 @@ def test_a_worker_killed_while_settling_leaves_the_rest_to_the_next(
     settle = claims._settle_rows
     chunks = iter([settle, settle, kill])
     with killed_at(claims, "_settle_rows", lambda *args: next(chunks)(*args)):
-        deliver("one", HOST)
-    assert TrackedUrl.objects.filter(state=UrlState.DELIVERED).count() == 4
+        submit("one", HOST)
+    assert TrackedUrl.objects.filter(state=UrlState.ACCEPTED).count() == 4
 
     at.shift(180)
-    assert deliver("one", HOST) == "idle"
+    assert submit("one", HOST) == "idle"
 
-    assert TrackedUrl.objects.filter(state=UrlState.DELIVERED).count() == 5
+    assert TrackedUrl.objects.filter(state=UrlState.ACCEPTED).count() == 5
     assert len(engine.requests) == 1
 
 
@@ -636,8 +640,8 @@ def test_a_worker_killed_while_settling_leaves_the_rest_to_the_next(
     [
         (422, UrlState.REJECTED, Reason.UNPROCESSABLE),
         (400, UrlState.REJECTED, Reason.BAD_REQUEST),
-        (500, UrlState.WAITING, Reason.SERVER_ERROR),
-        (413, UrlState.WAITING, Reason.TOO_LARGE),
+        (500, UrlState.PENDING, Reason.SERVER_ERROR),
+        (413, UrlState.PENDING, Reason.TOO_LARGE),
     ],
 )
 def test_a_crash_after_any_other_answer_keeps_what_it_said(
@@ -646,7 +650,7 @@ def test_a_crash_after_any_other_answer_keeps_what_it_said(
     engine.answer(Answer(status=status))
     mark("a/", "b/")
     with killed_at(claims, "settle"):
-        deliver("one", HOST)
+        submit("one", HOST)
     at.shift(180)
 
     claims.settle_answered("one", HOST, now=clock.now())
@@ -659,12 +663,12 @@ def test_a_crash_after_a_429_forgets_no_retry_after(engine: Engine, at: Any, mom
     engine.answer(Answer(status=429, headers={"Retry-After": "900"}))
     mark("a/")
     with killed_at(claims, moment):
-        deliver("one", HOST)
+        submit("one", HOST)
 
     at.shift(899)
-    assert deliver("one", HOST) == "not_yet"
+    assert submit("one", HOST) == "not_yet"
     at.shift(2)
-    assert deliver("one", HOST) == "delivered"
+    assert submit("one", HOST) == "accepted"
 
     assert len(engine.requests) == 2
 
@@ -673,17 +677,17 @@ def test_c59_b27_a_worker_killed_before_the_answer_returns_its_urls_after_a_leas
     engine: Engine, at: Any
 ) -> None:
     mark("a/")
-    with killed_at(client, "submit"):
-        deliver("one", HOST)
+    with killed_at(client, "post_urls"):
+        submit("one", HOST)
 
     at.shift(119)
-    assert deliver("one", HOST) == "idle"
+    assert submit("one", HOST) == "idle"
     at.shift(1)
-    assert deliver("one", HOST) == "delivered"
+    assert submit("one", HOST) == "accepted"
 
-    lost, done = Delivery.objects.order_by("pk")
-    assert (lost.outcome, lost.finished_at) == (Reason.NO_ANSWER, None)
-    assert done.outcome == "delivered"
+    lost, done = Submission.objects.order_by("pk")
+    assert (lost.outcome, lost.finished_at) == (Reason.NO_RESPONSE, None)
+    assert done.outcome == "accepted"
 
 
 def test_a_lease_outlasts_the_longest_exchange(configure: Any) -> None:
@@ -701,10 +705,10 @@ def test_a_channel_may_be_handed_over_again_at_once_but_after_a_fault_of_ours_no
     Channel.objects.update(handed_at=START)
 
     if fault:
-        with killed_at(client, "submit"):
-            deliver("one", HOST)
+        with killed_at(client, "post_urls"):
+            submit("one", HOST)
     else:
-        deliver("one", HOST)
+        submit("one", HOST)
 
     assert channel().handed_at == handed_at
 
@@ -713,7 +717,7 @@ def test_the_network_is_never_inside_a_transaction(engine: Engine) -> None:
     mark("a/")
 
     with pytest.raises(RuntimeError, match="transaction"), transaction.atomic():
-        deliver("one", HOST)
+        submit("one", HOST)
 
     assert engine.requests == []
 
@@ -725,10 +729,10 @@ def test_c72_switched_off_sends_nothing_and_leaves_the_rows(engine: Engine, conf
     mark("a/")
     configure(ENABLED=False)
 
-    assert deliver("one", HOST) == Reason.DISABLED
+    assert submit("one", HOST) == Reason.DISABLED
 
     assert engine.requests == []
-    assert (row("a/").state, row("a/").not_before) == (UrlState.WAITING, START)
+    assert (row("a/").state, row("a/").not_before) == (UrlState.PENDING, START)
 
 
 def test_c72_b05_debug_alone_switches_off(engine: Engine, configure: Any, settings: Any) -> None:
@@ -736,7 +740,7 @@ def test_c72_b05_debug_alone_switches_off(engine: Engine, configure: Any, settin
     configure(ENABLED=None)
     settings.DEBUG = True
 
-    assert deliver("one", HOST) == Reason.DISABLED
+    assert submit("one", HOST) == Reason.DISABLED
 
 
 def test_c22_c72_b05_a_host_that_is_not_served_here_is_held_and_its_urls_kept(
@@ -745,16 +749,16 @@ def test_c22_c72_b05_a_host_that_is_not_served_here_is_held_and_its_urls_kept(
     mark("a/")
     configure(HOSTS=["staging.example.com"])
 
-    assert deliver("one", HOST) == Reason.FOREIGN_HOST
+    assert submit("one", HOST) == Reason.FOREIGN_HOST
 
     assert engine.requests == []
-    assert row("a/").state == UrlState.WAITING
-    assert channel().hold_reason == Reason.FOREIGN_HOST
+    assert row("a/").state == UrlState.PENDING
+    assert channel().pause_reason == Reason.FOREIGN_HOST
 
     configure(HOSTS=[HOST])
     at.shift(300)
-    assert deliver("one", HOST) == "delivered"
-    assert channel().hold_reason == ""
+    assert submit("one", HOST) == "accepted"
+    assert channel().pause_reason == ""
 
 
 @pytest.mark.parametrize("host", ["localhost", "10.0.0.5", "site.local", "www.example.com:8443"])
@@ -764,7 +768,7 @@ def test_c23_b06_private_hosts_are_not_told_to_a_real_engine(
     mark("a/", host=host)
     configure(HOSTS=[host], ENDPOINTS={"one": "https://api.indexnow.org/indexnow"})
 
-    assert deliver("one", host) == Reason.FOREIGN_HOST
+    assert submit("one", host) == Reason.FOREIGN_HOST
 
 
 def test_c23_private_hosts_are_told_to_an_engine_on_loopback(
@@ -773,7 +777,7 @@ def test_c23_private_hosts_are_told_to_an_engine_on_loopback(
     mark("a/", host="localhost:8000")
     configure(HOSTS=["localhost:8000"])
 
-    assert deliver("one", "localhost:8000") == "delivered"
+    assert submit("one", "localhost:8000") == "accepted"
     assert bodies(engine)[0]["host"] == "localhost:8000"
 
 
@@ -781,7 +785,7 @@ def test_an_endpoint_that_is_gone_ends_its_urls(engine: Engine, configure: Any) 
     mark("a/")
     configure(ENDPOINTS={"two": engine.endpoint})
 
-    assert deliver("one", HOST) == Reason.ENDPOINT_GONE
+    assert submit("one", HOST) == Reason.ENDPOINT_GONE
 
     gone = row("a/")
     assert (gone.state, gone.reason) == (UrlState.SKIPPED, Reason.ENDPOINT_GONE)
@@ -792,20 +796,20 @@ def test_c73_a_dry_run_ends_rows_without_key_check_or_post(
     engine: Engine, configure: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The list leaves states untouched; the design ends them, so that switching it off floods
-    # nobody. The would-be list of URLs is in the delivery.
+    # nobody. The would-be list of URLs is in the submission.
     configure(DRY_RUN=True, VERIFY_KEY_FILE=True)
     monkeypatch.setattr(client, "fetch_key_file", kill)
     mark("a/")
 
-    assert deliver("one", HOST) == Reason.DRY_RUN
+    assert submit("one", HOST) == Reason.DRY_RUN
 
     assert engine.requests == []
     dry = row("a/")
     assert (dry.state, dry.reason, dry.sent_at) == (UrlState.SKIPPED, Reason.DRY_RUN, None)
-    delivery = Delivery.objects.get()
-    assert (delivery.outcome, delivery.urls) == (Reason.DRY_RUN, [url("a/")])
+    submission = Submission.objects.get()
+    assert (submission.outcome, submission.urls) == (Reason.DRY_RUN, [url("a/")])
     configure()
-    assert deliver("one", HOST) in ("idle", "not_yet")
+    assert submit("one", HOST) in ("idle", "not_yet")
 
 
 def test_a_page_hidden_while_its_url_waited_is_withdrawn(engine: Engine, public: set[int]) -> None:
@@ -814,7 +818,7 @@ def test_a_page_hidden_while_its_url_waited_is_withdrawn(engine: Engine, public:
     mark("loose/", page_id=None)  # type: ignore[arg-type]
     public.discard(1)
 
-    assert deliver("one", HOST) == "delivered"
+    assert submit("one", HOST) == "accepted"
 
     assert sorted(bodies(engine)[0]["urlList"]) == [url("loose/"), url("public/")]
     hidden = row("hidden/")
@@ -824,25 +828,25 @@ def test_a_page_hidden_while_its_url_waited_is_withdrawn(engine: Engine, public:
     assert (recheck.page_id, recheck.state) == (1, IntentState.PLANNED)
     assert recheck.run_at is not None
     assert recheck.run_at <= timezone.now()
-    assert Delivery.objects.get().urls == bodies(engine)[0]["urlList"]
+    assert Submission.objects.get().urls == bodies(engine)[0]["urlList"]
 
 
 def test_a_hidden_page_that_engines_know_goes_back_to_converge(
     engine: Engine, at: Any, public: set[int]
 ) -> None:
     mark("a/")
-    deliver("one", HOST)
+    submit("one", HOST)
     at.shift(600)
     mark("a/", change=Change.UPDATED)
     public.clear()
 
-    assert deliver("one", HOST) == "idle"
+    assert submit("one", HOST) == "idle"
 
     put_back = row("a/")
-    assert (put_back.state, put_back.lease_until) == (UrlState.WAITING, None)
+    assert (put_back.state, put_back.lease_until) == (UrlState.PENDING, None)
     assert put_back.not_before == timezone.now() + timedelta(seconds=60)
     assert len(engine.requests) == 1
-    assert Delivery.objects.count() == 1
+    assert Submission.objects.count() == 1
 
 
 def test_a_recheck_that_cannot_be_written_leaves_the_url_to_the_next_claim(
@@ -856,11 +860,11 @@ def test_a_recheck_that_cannot_be_written_leaves_the_url_to_the_next_claim(
     with monkeypatch.context() as patched:
         patched.setattr(intents, "_insert", failing)
         with pytest.raises(OperationalError):
-            deliver("one", HOST)
-    assert (row("hidden/").state, Intent.objects.count()) == (UrlState.WAITING, 0)
+            submit("one", HOST)
+    assert (row("hidden/").state, Intent.objects.count()) == (UrlState.PENDING, 0)
 
     at.shift(180)
-    deliver("one", HOST)
+    submit("one", HOST)
 
     assert (row("hidden/").reason, Intent.objects.get().page_id) == (Reason.WITHDRAWN, 1)
     assert engine.requests == []
@@ -870,7 +874,7 @@ def test_a_removed_url_is_sent_although_its_page_is_gone(engine: Engine, public:
     public.clear()
     mark("a/", change=Change.REMOVED)
 
-    assert deliver("one", HOST) == "delivered"
+    assert submit("one", HOST) == "accepted"
 
 
 def test_a_slot_lost_while_claiming_gives_everything_back(
@@ -885,11 +889,11 @@ def test_a_slot_lost_while_claiming_gives_everything_back(
 
     monkeypatch.setattr(claims, "claim", slow_claim)
 
-    assert deliver("one", HOST) == "not_yet"
+    assert submit("one", HOST) == "not_yet"
 
     assert engine.requests == []
     assert (row("a/").lease_until, row("a/").attempts) == (None, 0)
-    assert not Delivery.objects.exists()
+    assert not Submission.objects.exists()
 
 
 # Keys
@@ -898,7 +902,7 @@ def test_a_slot_lost_while_claiming_gives_everything_back(
 @pytest.fixture
 def key_file(configure: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What key files answer, first to last; the last stays. Sites are not asked."""
-    configure(VERIFY_KEY_FILE=True, KEY_FILE_CONNECT_TO={HOST: "http://127.0.0.1:9"})
+    configure(VERIFY_KEY_FILE=True, CONNECT_TO={HOST: "http://127.0.0.1:9"})
     results: list[Any] = [KeyFile.OK]
 
     def check(host: str, scheme: str, *, fresh: bool = False) -> Any:
@@ -913,7 +917,7 @@ def test_c29_the_key_file_is_proved_before_the_first_post(
 ) -> None:
     mark("a/")
 
-    assert deliver("one", HOST) == "delivered"
+    assert submit("one", HOST) == "accepted"
 
 
 @pytest.mark.parametrize(
@@ -926,15 +930,15 @@ def test_c30_b22_without_a_right_key_file_nothing_is_sent_for_that_host(
     key_file[:] = [result, KeyFile.OK]
     mark("a/")
 
-    assert deliver("one", HOST) == Reason.KEY_FILE
+    assert submit("one", HOST) == Reason.KEY_FILE
     assert engine.requests == []
-    assert channel().hold_reason == Reason.KEY_FILE
+    assert channel().pause_reason == Reason.KEY_FILE
     assert channel().not_before == START + timedelta(minutes=5)
-    assert row("a/").state == UrlState.WAITING
+    assert row("a/").state == UrlState.PENDING
 
     at.shift(300)
-    assert deliver("one", HOST) == "delivered"
-    assert channel().hold_reason == ""
+    assert submit("one", HOST) == "accepted"
+    assert channel().pause_reason == ""
 
 
 def test_c30_a_missing_key_file_is_looked_at_again_after_5_minutes_to_an_hour(
@@ -945,7 +949,7 @@ def test_c30_a_missing_key_file_is_looked_at_again_after_5_minutes_to_an_hour(
 
     looked_at = []
     for minute in range(200):
-        if deliver("one", HOST) == Reason.KEY_FILE:
+        if submit("one", HOST) == Reason.KEY_FILE:
             looked_at.append(minute)
         at.shift(60)
 
@@ -960,7 +964,7 @@ def test_b05_another_installations_host_is_held_5_minutes_and_then_hourly(
 
     looked_at = []
     for minute in range(130):
-        if deliver("one", HOST) == Reason.OTHER_INSTALLATION:
+        if submit("one", HOST) == Reason.OTHER_INSTALLATION:
             looked_at.append(minute)
         at.shift(60)
 
@@ -975,11 +979,11 @@ def test_c43_after_a_refusal_a_failing_key_file_is_waited_for(
     engine.answer(Answer(status=403))
     mark("a/")
 
-    assert deliver("one", HOST) == Reason.KEY_FILE
+    assert submit("one", HOST) == Reason.KEY_FILE
     at.shift(300)
-    assert deliver("one", HOST) == Reason.KEY_FILE
+    assert submit("one", HOST) == Reason.KEY_FILE
     at.shift(600)
-    assert deliver("one", HOST) == "delivered"
+    assert submit("one", HOST) == "accepted"
     assert len(engine.requests) == 2
 
 
@@ -991,16 +995,16 @@ def test_c44_after_a_refusal_of_a_right_key_urls_are_kept_and_a_rotation_is_aske
 
     sent_at = []
     for hour in range(50):
-        if deliver("one", HOST) == Reason.KEY_REFUSED:
+        if submit("one", HOST) == Reason.KEY_REFUSED:
             sent_at.append(hour)
         at.shift(3_600)
 
     assert sent_at == [0, 1, 7, 31]
-    assert (row("a/").state, row("a/").reason) == (UrlState.WAITING, Reason.KEY_REFUSED)
+    assert (row("a/").state, row("a/").reason) == (UrlState.PENDING, Reason.KEY_REFUSED)
     assert row("a/").last_status == 403
 
     new = keys.rotate(HOST)
-    assert deliver("one", HOST) == "delivered"
+    assert submit("one", HOST) == "accepted"
     assert bodies(engine)[-1]["key"] == new
 
 
@@ -1010,7 +1014,7 @@ def test_c44_where_key_files_are_not_verified_a_refusal_is_taken_at_its_word(
     engine.answer(Answer(status=403))
     mark("a/")
 
-    assert deliver("one", HOST) == Reason.KEY_REFUSED
+    assert submit("one", HOST) == Reason.KEY_REFUSED
 
 
 def test_c34_posts_use_the_old_key_until_the_new_file_answers(
@@ -1023,7 +1027,7 @@ def test_c34_posts_use_the_old_key_until_the_new_file_answers(
 
     for path in ("a/", "b/"):
         mark(path)
-        deliver("one", HOST)
+        submit("one", HOST)
         at.shift(60)
 
     assert [body["key"] for body in bodies(engine)] == [old, new]
@@ -1041,7 +1045,7 @@ def test_c33_behind_tls_the_key_file_has_the_scheme_of_the_setting(
         now=clock.now(),
     )
 
-    deliver("one", HOST)
+    submit("one", HOST)
 
     assert bodies(engine)[0]["keyLocation"].startswith("https://")
 
@@ -1052,18 +1056,18 @@ def test_c74_no_log_line_has_the_key(engine: Engine, caplog: pytest.LogCaptureFi
     mark("a/")
 
     with caplog.at_level(logging.DEBUG, logger="wagtail_indexnow"):
-        deliver("one", HOST)
+        submit("one", HOST)
 
     assert "outcome=bad_request" in caplog.text
     assert key not in caplog.text
-    assert key not in Delivery.objects.get().excerpt
+    assert key not in Submission.objects.get().excerpt
 
 
 def test_b33_b29_an_engine_that_is_away_never_raises(configure: Any) -> None:
     configure(ENDPOINTS={"one": "http://127.0.0.1:9/indexnow"})
     mark("a/")
 
-    assert deliver("one", HOST) == Reason.NO_ANSWER
+    assert submit("one", HOST) == Reason.NO_RESPONSE
 
 
 def test_a_right_submission_satisfies_an_engine_that_checks_everything(
@@ -1075,11 +1079,11 @@ def test_a_right_submission_satisfies_an_engine_that_checks_everything(
         configure(
             ENDPOINTS={"one": strict.endpoint},
             VERIFY_KEY_FILE=True,
-            KEY_FILE_CONNECT_TO={HOST: base},
+            CONNECT_TO={HOST: base},
         )
         mark("a/")
 
-        assert deliver("one", HOST) == "delivered"
+        assert submit("one", HOST) == "accepted"
 
         assert strict.urls(HOST) == [url("a/")]
         assert strict.requests[0].anomalies == ()
@@ -1090,7 +1094,7 @@ def test_promise_7_a_copied_database_on_another_server_sends_nothing(
     engine: Engine, live_server: Any, configure: Any, settings: Any
 ) -> None:
     """Production answers for the host; this server has its database but not its secret."""
-    configure(VERIFY_KEY_FILE=True, KEY_FILE_CONNECT_TO={HOST: live_server.url})
+    configure(VERIFY_KEY_FILE=True, CONNECT_TO={HOST: live_server.url})
     production = settings.SECRET_KEY
     token = keys._token(production)
     mark("a/")
@@ -1100,6 +1104,6 @@ def test_promise_7_a_copied_database_on_another_server_sends_nothing(
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(keys, "instance_token", lambda: token)
-        assert deliver("one", HOST) == Reason.OTHER_INSTALLATION
+        assert submit("one", HOST) == Reason.OTHER_INSTALLATION
 
     assert engine.requests == []
