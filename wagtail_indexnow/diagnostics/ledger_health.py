@@ -12,7 +12,7 @@ from ..conf import conf
 from ..constants import RELAY_HEARTBEAT, WORKER_HEARTBEAT, Reason, UrlState
 from ..ledger import heartbeats
 from ..models import Channel, Intent, Submission, TrackedUrl
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 from . import advice
 from .findings import Finding
 from .formatting import moment, outcome_label
