@@ -5,183 +5,611 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='CheckedPage',
+            name="CheckedPage",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('page_id', models.BigIntegerField(unique=True)),
-                ('version', models.PositiveIntegerField(default=0)),
-                ('published_at', models.DateTimeField(blank=True, null=True)),
-                ('reason', models.CharField(blank=True, choices=[('not_published_yet', "Waiting for Wagtail's publish_scheduled command to publish the page."), ('page_deleted', 'The page was deleted.'), ('schedule_changed', 'The page was scheduled for another time.'), ('schedule_cancelled', 'The schedule was cancelled.'), ('published_otherwise', 'Another version was published; that was announced by itself.'), ('expired', 'The page had expired, or the time for trying ran out.'), ('never_published', 'The page did not go live within seven days.'), ('cancelled', 'Somebody cancelled this announcement.'), ('mass_change', 'Too many changes at once.'), ('copying', 'The page is being copied; its privacy is not settled yet.'), ('page_error', "The page's own code failed while its URLs were asked for."), ('disabled', 'IndexNow is switched off on this server.'), ('not_live', 'The page is not live.'), ('private', 'The page is private.'), ('alias', 'The page is an alias; its source is announced instead.'), ('embargoed', 'The page is an alias of a page that is not live yet.'), ('excluded', 'The page is kept away from search engines.'), ('no_url', 'The page has no public URL.'), ('foreign_host', "The page's host is not served by this server."), ('dry_run', 'Dry run: nothing is really sent.'), ('withdrawn', 'The URL was no longer public before it could be sent.'), ('endpoint_gone', 'The search engine is no longer configured.'), ('key_file', 'The key file does not answer as a search engine needs it.'), ('other_installation', 'Another installation answers for this host; perhaps this is a copy of it.'), ('key_unverified', 'The engine is still verifying the key.'), ('key_refused', 'The engine refuses the key; rotate it.'), ('bad_key', 'The engine finds fault with the key or its location.'), ('bad_request', 'The engine rejected the request.'), ('unprocessable', 'The engine rejected the URLs.'), ('endpoint_wrong', "The engine's address does not accept submissions."), ('rate_limited', 'The engine asked us to slow down.'), ('too_large', 'The engine found the request too large.'), ('server_error', 'The engine had a fault.'), ('no_response', 'The engine did not answer.')], max_length=32)),
-                ('checked_at', models.DateTimeField()),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("page_id", models.BigIntegerField(unique=True)),
+                ("version", models.PositiveIntegerField(default=0)),
+                ("published_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "reason",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            (
+                                "not_published_yet",
+                                "Waiting for Wagtail's publish_scheduled command to publish the page.",
+                            ),
+                            ("page_deleted", "The page was deleted."),
+                            ("schedule_changed", "The page was scheduled for another time."),
+                            ("schedule_cancelled", "The schedule was cancelled."),
+                            (
+                                "published_otherwise",
+                                "Another version was published; that was announced by itself.",
+                            ),
+                            ("expired", "The page had expired, or the time for trying ran out."),
+                            ("never_published", "The page did not go live within seven days."),
+                            ("cancelled", "Somebody cancelled this announcement."),
+                            ("mass_change", "Too many changes at once."),
+                            (
+                                "copying",
+                                "The page is being copied; its privacy is not settled yet.",
+                            ),
+                            (
+                                "page_error",
+                                "The page's own code failed while its URLs were asked for.",
+                            ),
+                            ("disabled", "IndexNow is switched off on this server."),
+                            ("not_live", "The page is not live."),
+                            ("private", "The page is private."),
+                            ("alias", "The page is an alias; its source is announced instead."),
+                            ("embargoed", "The page is an alias of a page that is not live yet."),
+                            ("excluded", "The page is kept away from search engines."),
+                            ("no_url", "The page has no public URL."),
+                            ("foreign_host", "The page's host is not served by this server."),
+                            ("dry_run", "Dry run: nothing is really sent."),
+                            ("withdrawn", "The URL was no longer public before it could be sent."),
+                            ("endpoint_gone", "The search engine is no longer configured."),
+                            (
+                                "key_file",
+                                "The key file does not answer as a search engine needs it.",
+                            ),
+                            (
+                                "other_installation",
+                                "Another installation answers for this host; perhaps this is a copy of it.",
+                            ),
+                            ("key_unverified", "The engine is still verifying the key."),
+                            ("key_refused", "The engine refuses the key; rotate it."),
+                            ("bad_key", "The engine finds fault with the key or its location."),
+                            ("bad_request", "The engine rejected the request."),
+                            ("unprocessable", "The engine rejected the URLs."),
+                            ("endpoint_wrong", "The engine's address does not accept submissions."),
+                            ("rate_limited", "The engine asked us to slow down."),
+                            ("too_large", "The engine found the request too large."),
+                            ("server_error", "The engine had a fault."),
+                            ("no_response", "The engine did not answer."),
+                        ],
+                        max_length=32,
+                    ),
+                ),
+                ("checked_at", models.DateTimeField()),
             ],
             options={
-                'verbose_name': 'checked page',
-                'verbose_name_plural': 'checked pages',
+                "verbose_name": "checked page",
+                "verbose_name_plural": "checked pages",
             },
         ),
         migrations.CreateModel(
-            name='Heartbeat',
+            name="Heartbeat",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=64, unique=True)),
-                ('seen_at', models.DateTimeField()),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=64, unique=True)),
+                ("seen_at", models.DateTimeField()),
             ],
             options={
-                'verbose_name': 'heartbeat',
-                'verbose_name_plural': 'heartbeats',
+                "verbose_name": "heartbeat",
+                "verbose_name_plural": "heartbeats",
             },
         ),
         migrations.CreateModel(
-            name='HostKey',
+            name="HostKey",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('host', models.CharField(max_length=255, unique=True, verbose_name='host')),
-                ('key', models.CharField(max_length=128)),
-                ('previous_key', models.CharField(blank=True, max_length=128)),
-                ('checked_key', models.CharField(blank=True, max_length=128)),
-                ('checked_at', models.DateTimeField(blank=True, null=True, verbose_name='checked')),
-                ('checked_by', models.CharField(blank=True, max_length=64)),
-                ('check_result', models.CharField(blank=True, max_length=32, verbose_name='key file')),
-                ('audited_at', models.DateTimeField(blank=True, null=True)),
-                ('created_at', models.DateTimeField()),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("host", models.CharField(max_length=255, unique=True, verbose_name="host")),
+                ("key", models.CharField(max_length=128)),
+                ("previous_key", models.CharField(blank=True, max_length=128)),
+                ("checked_key", models.CharField(blank=True, max_length=128)),
+                ("checked_at", models.DateTimeField(blank=True, null=True, verbose_name="checked")),
+                ("checked_by", models.CharField(blank=True, max_length=64)),
+                (
+                    "check_result",
+                    models.CharField(blank=True, max_length=32, verbose_name="key file"),
+                ),
+                ("audited_at", models.DateTimeField(blank=True, null=True)),
+                ("created_at", models.DateTimeField()),
             ],
             options={
-                'verbose_name': 'IndexNow key',
-                'verbose_name_plural': 'IndexNow keys',
-                'permissions': [('manage_indexnow', 'Can manage IndexNow keys and holds')],
+                "verbose_name": "IndexNow key",
+                "verbose_name_plural": "IndexNow keys",
+                "permissions": [("manage_indexnow", "Can manage IndexNow keys and holds")],
             },
         ),
         migrations.CreateModel(
-            name='Channel',
+            name="Channel",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('endpoint', models.CharField(max_length=64, verbose_name='search engine')),
-                ('host', models.CharField(blank=True, max_length=255, verbose_name='host')),
-                ('not_before', models.DateTimeField(blank=True, null=True, verbose_name='waits until')),
-                ('handed_at', models.DateTimeField(blank=True, null=True)),
-                ('strikes', models.PositiveIntegerField(default=0)),
-                ('pause_reason', models.CharField(blank=True, choices=[('not_published_yet', "Waiting for Wagtail's publish_scheduled command to publish the page."), ('page_deleted', 'The page was deleted.'), ('schedule_changed', 'The page was scheduled for another time.'), ('schedule_cancelled', 'The schedule was cancelled.'), ('published_otherwise', 'Another version was published; that was announced by itself.'), ('expired', 'The page had expired, or the time for trying ran out.'), ('never_published', 'The page did not go live within seven days.'), ('cancelled', 'Somebody cancelled this announcement.'), ('mass_change', 'Too many changes at once.'), ('copying', 'The page is being copied; its privacy is not settled yet.'), ('page_error', "The page's own code failed while its URLs were asked for."), ('disabled', 'IndexNow is switched off on this server.'), ('not_live', 'The page is not live.'), ('private', 'The page is private.'), ('alias', 'The page is an alias; its source is announced instead.'), ('embargoed', 'The page is an alias of a page that is not live yet.'), ('excluded', 'The page is kept away from search engines.'), ('no_url', 'The page has no public URL.'), ('foreign_host', "The page's host is not served by this server."), ('dry_run', 'Dry run: nothing is really sent.'), ('withdrawn', 'The URL was no longer public before it could be sent.'), ('endpoint_gone', 'The search engine is no longer configured.'), ('key_file', 'The key file does not answer as a search engine needs it.'), ('other_installation', 'Another installation answers for this host; perhaps this is a copy of it.'), ('key_unverified', 'The engine is still verifying the key.'), ('key_refused', 'The engine refuses the key; rotate it.'), ('bad_key', 'The engine finds fault with the key or its location.'), ('bad_request', 'The engine rejected the request.'), ('unprocessable', 'The engine rejected the URLs.'), ('endpoint_wrong', "The engine's address does not accept submissions."), ('rate_limited', 'The engine asked us to slow down.'), ('too_large', 'The engine found the request too large.'), ('server_error', 'The engine had a fault.'), ('no_response', 'The engine did not answer.')], max_length=32, verbose_name='pause')),
-                ('paused_at', models.DateTimeField(blank=True, null=True, verbose_name='held since')),
-                ('verified_at', models.DateTimeField(blank=True, null=True, verbose_name='key accepted')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("endpoint", models.CharField(max_length=64, verbose_name="search engine")),
+                ("host", models.CharField(blank=True, max_length=255, verbose_name="host")),
+                (
+                    "not_before",
+                    models.DateTimeField(blank=True, null=True, verbose_name="waits until"),
+                ),
+                ("handed_at", models.DateTimeField(blank=True, null=True)),
+                ("strikes", models.PositiveIntegerField(default=0)),
+                (
+                    "pause_reason",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            (
+                                "not_published_yet",
+                                "Waiting for Wagtail's publish_scheduled command to publish the page.",
+                            ),
+                            ("page_deleted", "The page was deleted."),
+                            ("schedule_changed", "The page was scheduled for another time."),
+                            ("schedule_cancelled", "The schedule was cancelled."),
+                            (
+                                "published_otherwise",
+                                "Another version was published; that was announced by itself.",
+                            ),
+                            ("expired", "The page had expired, or the time for trying ran out."),
+                            ("never_published", "The page did not go live within seven days."),
+                            ("cancelled", "Somebody cancelled this announcement."),
+                            ("mass_change", "Too many changes at once."),
+                            (
+                                "copying",
+                                "The page is being copied; its privacy is not settled yet.",
+                            ),
+                            (
+                                "page_error",
+                                "The page's own code failed while its URLs were asked for.",
+                            ),
+                            ("disabled", "IndexNow is switched off on this server."),
+                            ("not_live", "The page is not live."),
+                            ("private", "The page is private."),
+                            ("alias", "The page is an alias; its source is announced instead."),
+                            ("embargoed", "The page is an alias of a page that is not live yet."),
+                            ("excluded", "The page is kept away from search engines."),
+                            ("no_url", "The page has no public URL."),
+                            ("foreign_host", "The page's host is not served by this server."),
+                            ("dry_run", "Dry run: nothing is really sent."),
+                            ("withdrawn", "The URL was no longer public before it could be sent."),
+                            ("endpoint_gone", "The search engine is no longer configured."),
+                            (
+                                "key_file",
+                                "The key file does not answer as a search engine needs it.",
+                            ),
+                            (
+                                "other_installation",
+                                "Another installation answers for this host; perhaps this is a copy of it.",
+                            ),
+                            ("key_unverified", "The engine is still verifying the key."),
+                            ("key_refused", "The engine refuses the key; rotate it."),
+                            ("bad_key", "The engine finds fault with the key or its location."),
+                            ("bad_request", "The engine rejected the request."),
+                            ("unprocessable", "The engine rejected the URLs."),
+                            ("endpoint_wrong", "The engine's address does not accept submissions."),
+                            ("rate_limited", "The engine asked us to slow down."),
+                            ("too_large", "The engine found the request too large."),
+                            ("server_error", "The engine had a fault."),
+                            ("no_response", "The engine did not answer."),
+                        ],
+                        max_length=32,
+                        verbose_name="pause",
+                    ),
+                ),
+                (
+                    "paused_at",
+                    models.DateTimeField(blank=True, null=True, verbose_name="held since"),
+                ),
+                (
+                    "verified_at",
+                    models.DateTimeField(blank=True, null=True, verbose_name="key accepted"),
+                ),
             ],
             options={
-                'verbose_name': 'IndexNow channel',
-                'verbose_name_plural': 'IndexNow channels',
-                'constraints': [models.UniqueConstraint(fields=('endpoint', 'host'), name='indexnow_channel_once')],
+                "verbose_name": "IndexNow channel",
+                "verbose_name_plural": "IndexNow channels",
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("endpoint", "host"), name="indexnow_channel_once"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Intent',
+            name="Intent",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(max_length=191, unique=True)),
-                ('kind', models.CharField(choices=[('go_live', 'Scheduled to go live'), ('publish', 'Published'), ('remove', 'Taken offline'), ('move', 'Moved or renamed'), ('visibility', 'Hidden or shown'), ('manual', 'Submitted by hand'), ('audit', 'Audit')], max_length=16, verbose_name='kind')),
-                ('page_id', models.BigIntegerField(blank=True, db_index=True, null=True)),
-                ('page_title', models.CharField(blank=True, max_length=255, verbose_name='page')),
-                ('locale', models.CharField(blank=True, max_length=100, verbose_name='locale')),
-                ('translation_key', models.UUIDField(blank=True, null=True)),
-                ('revision_id', models.BigIntegerField(blank=True, null=True)),
-                ('expected_at', models.DateTimeField(blank=True, null=True, verbose_name='due')),
-                ('run_at', models.DateTimeField(blank=True, db_index=True, null=True, verbose_name='next look')),
-                ('state', models.CharField(choices=[('planned', 'Planned'), ('announced', 'Announced'), ('skipped', 'Skipped'), ('cancelled', 'Cancelled'), ('failed', 'Failed')], default='planned', max_length=16, verbose_name='state')),
-                ('reason', models.CharField(blank=True, choices=[('not_published_yet', "Waiting for Wagtail's publish_scheduled command to publish the page."), ('page_deleted', 'The page was deleted.'), ('schedule_changed', 'The page was scheduled for another time.'), ('schedule_cancelled', 'The schedule was cancelled.'), ('published_otherwise', 'Another version was published; that was announced by itself.'), ('expired', 'The page had expired, or the time for trying ran out.'), ('never_published', 'The page did not go live within seven days.'), ('cancelled', 'Somebody cancelled this announcement.'), ('mass_change', 'Too many changes at once.'), ('copying', 'The page is being copied; its privacy is not settled yet.'), ('page_error', "The page's own code failed while its URLs were asked for."), ('disabled', 'IndexNow is switched off on this server.'), ('not_live', 'The page is not live.'), ('private', 'The page is private.'), ('alias', 'The page is an alias; its source is announced instead.'), ('embargoed', 'The page is an alias of a page that is not live yet.'), ('excluded', 'The page is kept away from search engines.'), ('no_url', 'The page has no public URL.'), ('foreign_host', "The page's host is not served by this server."), ('dry_run', 'Dry run: nothing is really sent.'), ('withdrawn', 'The URL was no longer public before it could be sent.'), ('endpoint_gone', 'The search engine is no longer configured.'), ('key_file', 'The key file does not answer as a search engine needs it.'), ('other_installation', 'Another installation answers for this host; perhaps this is a copy of it.'), ('key_unverified', 'The engine is still verifying the key.'), ('key_refused', 'The engine refuses the key; rotate it.'), ('bad_key', 'The engine finds fault with the key or its location.'), ('bad_request', 'The engine rejected the request.'), ('unprocessable', 'The engine rejected the URLs.'), ('endpoint_wrong', "The engine's address does not accept submissions."), ('rate_limited', 'The engine asked us to slow down.'), ('too_large', 'The engine found the request too large.'), ('server_error', 'The engine had a fault.'), ('no_response', 'The engine did not answer.')], max_length=32, verbose_name='reason')),
-                ('error', models.TextField(blank=True, verbose_name='error')),
-                ('attempts', models.PositiveIntegerField(default=0)),
-                ('waits', models.PositiveIntegerField(default=0)),
-                ('version', models.PositiveIntegerField(default=0)),
-                ('subtree', models.BooleanField(default=False)),
-                ('cursor', models.BigIntegerField(default=0)),
-                ('detail', models.JSONField(blank=True, default=dict)),
-                ('scheduled_by', models.CharField(blank=True, max_length=255, verbose_name='planned by')),
-                ('correlation_id', models.CharField(blank=True, max_length=64)),
-                ('created_at', models.DateTimeField(verbose_name='planned at')),
-                ('handed_at', models.DateTimeField(blank=True, null=True)),
-                ('handed_count', models.PositiveIntegerField(default=0)),
-                ('finished_at', models.DateTimeField(blank=True, null=True, verbose_name='ended at')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("key", models.CharField(max_length=191, unique=True)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("go_live", "Scheduled to go live"),
+                            ("publish", "Published"),
+                            ("remove", "Taken offline"),
+                            ("move", "Moved or renamed"),
+                            ("visibility", "Hidden or shown"),
+                            ("manual", "Submitted by hand"),
+                            ("audit", "Audit"),
+                        ],
+                        max_length=16,
+                        verbose_name="kind",
+                    ),
+                ),
+                ("page_id", models.BigIntegerField(blank=True, db_index=True, null=True)),
+                ("page_title", models.CharField(blank=True, max_length=255, verbose_name="page")),
+                ("locale", models.CharField(blank=True, max_length=100, verbose_name="locale")),
+                ("translation_key", models.UUIDField(blank=True, null=True)),
+                ("revision_id", models.BigIntegerField(blank=True, null=True)),
+                ("expected_at", models.DateTimeField(blank=True, null=True, verbose_name="due")),
+                (
+                    "run_at",
+                    models.DateTimeField(
+                        blank=True, db_index=True, null=True, verbose_name="next look"
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("planned", "Planned"),
+                            ("announced", "Announced"),
+                            ("skipped", "Skipped"),
+                            ("cancelled", "Cancelled"),
+                            ("failed", "Failed"),
+                        ],
+                        default="planned",
+                        max_length=16,
+                        verbose_name="state",
+                    ),
+                ),
+                (
+                    "reason",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            (
+                                "not_published_yet",
+                                "Waiting for Wagtail's publish_scheduled command to publish the page.",
+                            ),
+                            ("page_deleted", "The page was deleted."),
+                            ("schedule_changed", "The page was scheduled for another time."),
+                            ("schedule_cancelled", "The schedule was cancelled."),
+                            (
+                                "published_otherwise",
+                                "Another version was published; that was announced by itself.",
+                            ),
+                            ("expired", "The page had expired, or the time for trying ran out."),
+                            ("never_published", "The page did not go live within seven days."),
+                            ("cancelled", "Somebody cancelled this announcement."),
+                            ("mass_change", "Too many changes at once."),
+                            (
+                                "copying",
+                                "The page is being copied; its privacy is not settled yet.",
+                            ),
+                            (
+                                "page_error",
+                                "The page's own code failed while its URLs were asked for.",
+                            ),
+                            ("disabled", "IndexNow is switched off on this server."),
+                            ("not_live", "The page is not live."),
+                            ("private", "The page is private."),
+                            ("alias", "The page is an alias; its source is announced instead."),
+                            ("embargoed", "The page is an alias of a page that is not live yet."),
+                            ("excluded", "The page is kept away from search engines."),
+                            ("no_url", "The page has no public URL."),
+                            ("foreign_host", "The page's host is not served by this server."),
+                            ("dry_run", "Dry run: nothing is really sent."),
+                            ("withdrawn", "The URL was no longer public before it could be sent."),
+                            ("endpoint_gone", "The search engine is no longer configured."),
+                            (
+                                "key_file",
+                                "The key file does not answer as a search engine needs it.",
+                            ),
+                            (
+                                "other_installation",
+                                "Another installation answers for this host; perhaps this is a copy of it.",
+                            ),
+                            ("key_unverified", "The engine is still verifying the key."),
+                            ("key_refused", "The engine refuses the key; rotate it."),
+                            ("bad_key", "The engine finds fault with the key or its location."),
+                            ("bad_request", "The engine rejected the request."),
+                            ("unprocessable", "The engine rejected the URLs."),
+                            ("endpoint_wrong", "The engine's address does not accept submissions."),
+                            ("rate_limited", "The engine asked us to slow down."),
+                            ("too_large", "The engine found the request too large."),
+                            ("server_error", "The engine had a fault."),
+                            ("no_response", "The engine did not answer."),
+                        ],
+                        max_length=32,
+                        verbose_name="reason",
+                    ),
+                ),
+                ("error", models.TextField(blank=True, verbose_name="error")),
+                ("attempts", models.PositiveIntegerField(default=0)),
+                ("waits", models.PositiveIntegerField(default=0)),
+                ("version", models.PositiveIntegerField(default=0)),
+                ("subtree", models.BooleanField(default=False)),
+                ("cursor", models.BigIntegerField(default=0)),
+                ("detail", models.JSONField(blank=True, default=dict)),
+                (
+                    "scheduled_by",
+                    models.CharField(blank=True, max_length=255, verbose_name="planned by"),
+                ),
+                ("correlation_id", models.CharField(blank=True, max_length=64)),
+                ("created_at", models.DateTimeField(verbose_name="planned at")),
+                ("handed_at", models.DateTimeField(blank=True, null=True)),
+                ("handed_count", models.PositiveIntegerField(default=0)),
+                (
+                    "finished_at",
+                    models.DateTimeField(blank=True, null=True, verbose_name="ended at"),
+                ),
             ],
             options={
-                'verbose_name': 'IndexNow announcement',
-                'verbose_name_plural': 'IndexNow announcements',
-                'ordering': ['-created_at', '-pk'],
-                'indexes': [models.Index(fields=['finished_at'], name='indexnow_intent_finished'), models.Index(fields=['kind', 'state', 'expected_at'], name='indexnow_intent_schedule'), models.Index(fields=['state', 'subtree'], name='indexnow_intent_subtree')],
+                "verbose_name": "IndexNow announcement",
+                "verbose_name_plural": "IndexNow announcements",
+                "ordering": ["-created_at", "-pk"],
+                "indexes": [
+                    models.Index(fields=["finished_at"], name="indexnow_intent_finished"),
+                    models.Index(
+                        fields=["kind", "state", "expected_at"], name="indexnow_intent_schedule"
+                    ),
+                    models.Index(fields=["state", "subtree"], name="indexnow_intent_subtree"),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='PublicUrl',
+            name="PublicUrl",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('page_id', models.BigIntegerField()),
-                ('url', models.CharField(max_length=2048, verbose_name='URL')),
-                ('url_hash', models.CharField(db_index=True, editable=False, max_length=64)),
-                ('host', models.CharField(max_length=255, verbose_name='host')),
-                ('published_at', models.DateTimeField(blank=True, null=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("page_id", models.BigIntegerField()),
+                ("url", models.CharField(max_length=2048, verbose_name="URL")),
+                ("url_hash", models.CharField(db_index=True, editable=False, max_length=64)),
+                ("host", models.CharField(max_length=255, verbose_name="host")),
+                ("published_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
-                'verbose_name': 'public URL',
-                'verbose_name_plural': 'public URLs',
-                'indexes': [models.Index(fields=['host'], name='indexnow_public_url_host')],
-                'constraints': [models.UniqueConstraint(fields=('page_id', 'url_hash'), name='indexnow_public_url_once')],
+                "verbose_name": "public URL",
+                "verbose_name_plural": "public URLs",
+                "indexes": [models.Index(fields=["host"], name="indexnow_public_url_host")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("page_id", "url_hash"), name="indexnow_public_url_once"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Submission',
+            name="Submission",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('endpoint', models.CharField(max_length=64, verbose_name='search engine')),
-                ('host', models.CharField(max_length=255, verbose_name='host')),
-                ('started_at', models.DateTimeField(verbose_name='started')),
-                ('finished_at', models.DateTimeField(blank=True, null=True, verbose_name='finished')),
-                ('status', models.PositiveSmallIntegerField(blank=True, null=True, verbose_name='answer')),
-                ('error_code', models.CharField(blank=True, max_length=128, verbose_name='error code')),
-                ('excerpt', models.TextField(blank=True, verbose_name='excerpt')),
-                ('urls', models.JSONField(default=list, verbose_name='URLs')),
-                ('url_count', models.PositiveIntegerField(default=0, editable=False, verbose_name='number of URLs')),
-                ('outcome', models.CharField(blank=True, max_length=32, verbose_name='outcome')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("endpoint", models.CharField(max_length=64, verbose_name="search engine")),
+                ("host", models.CharField(max_length=255, verbose_name="host")),
+                ("started_at", models.DateTimeField(verbose_name="started")),
+                (
+                    "finished_at",
+                    models.DateTimeField(blank=True, null=True, verbose_name="finished"),
+                ),
+                (
+                    "status",
+                    models.PositiveSmallIntegerField(blank=True, null=True, verbose_name="answer"),
+                ),
+                (
+                    "error_code",
+                    models.CharField(blank=True, max_length=128, verbose_name="error code"),
+                ),
+                ("excerpt", models.TextField(blank=True, verbose_name="excerpt")),
+                ("urls", models.JSONField(default=list, verbose_name="URLs")),
+                (
+                    "url_count",
+                    models.PositiveIntegerField(
+                        default=0, editable=False, verbose_name="number of URLs"
+                    ),
+                ),
+                ("outcome", models.CharField(blank=True, max_length=32, verbose_name="outcome")),
             ],
             options={
-                'verbose_name': 'IndexNow submission',
-                'verbose_name_plural': 'IndexNow submissions',
-                'ordering': ['-started_at', '-pk'],
-                'indexes': [models.Index(fields=['started_at', 'outcome', 'url_count'], name='indexnow_submission_plot')],
+                "verbose_name": "IndexNow submission",
+                "verbose_name_plural": "IndexNow submissions",
+                "ordering": ["-started_at", "-pk"],
+                "indexes": [
+                    models.Index(
+                        fields=["started_at", "outcome", "url_count"],
+                        name="indexnow_submission_plot",
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='TrackedUrl',
+            name="TrackedUrl",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('endpoint', models.CharField(max_length=64, verbose_name='search engine')),
-                ('host', models.CharField(max_length=255, verbose_name='host')),
-                ('url', models.CharField(max_length=2048, verbose_name='URL')),
-                ('url_hash', models.CharField(editable=False, max_length=64)),
-                ('page_id', models.BigIntegerField(blank=True, db_index=True, null=True)),
-                ('change', models.CharField(choices=[('added', 'Added'), ('updated', 'Updated'), ('removed', 'Removed')], max_length=16, verbose_name='change')),
-                ('changed_at', models.DateTimeField(blank=True, null=True, verbose_name='changed')),
-                ('version', models.PositiveIntegerField(default=0)),
-                ('claimed_version', models.PositiveIntegerField(default=0)),
-                ('not_before', models.DateTimeField(blank=True, null=True, verbose_name='waits until')),
-                ('lease_until', models.DateTimeField(blank=True, null=True)),
-                ('state', models.CharField(choices=[('pending', 'Pending'), ('accepted', 'Told'), ('rejected', 'Rejected'), ('failed', 'Failed'), ('skipped', 'Not sent')], default='pending', max_length=16, verbose_name='state')),
-                ('reason', models.CharField(blank=True, choices=[('not_published_yet', "Waiting for Wagtail's publish_scheduled command to publish the page."), ('page_deleted', 'The page was deleted.'), ('schedule_changed', 'The page was scheduled for another time.'), ('schedule_cancelled', 'The schedule was cancelled.'), ('published_otherwise', 'Another version was published; that was announced by itself.'), ('expired', 'The page had expired, or the time for trying ran out.'), ('never_published', 'The page did not go live within seven days.'), ('cancelled', 'Somebody cancelled this announcement.'), ('mass_change', 'Too many changes at once.'), ('copying', 'The page is being copied; its privacy is not settled yet.'), ('page_error', "The page's own code failed while its URLs were asked for."), ('disabled', 'IndexNow is switched off on this server.'), ('not_live', 'The page is not live.'), ('private', 'The page is private.'), ('alias', 'The page is an alias; its source is announced instead.'), ('embargoed', 'The page is an alias of a page that is not live yet.'), ('excluded', 'The page is kept away from search engines.'), ('no_url', 'The page has no public URL.'), ('foreign_host', "The page's host is not served by this server."), ('dry_run', 'Dry run: nothing is really sent.'), ('withdrawn', 'The URL was no longer public before it could be sent.'), ('endpoint_gone', 'The search engine is no longer configured.'), ('key_file', 'The key file does not answer as a search engine needs it.'), ('other_installation', 'Another installation answers for this host; perhaps this is a copy of it.'), ('key_unverified', 'The engine is still verifying the key.'), ('key_refused', 'The engine refuses the key; rotate it.'), ('bad_key', 'The engine finds fault with the key or its location.'), ('bad_request', 'The engine rejected the request.'), ('unprocessable', 'The engine rejected the URLs.'), ('endpoint_wrong', "The engine's address does not accept submissions."), ('rate_limited', 'The engine asked us to slow down.'), ('too_large', 'The engine found the request too large.'), ('server_error', 'The engine had a fault.'), ('no_response', 'The engine did not answer.')], max_length=32, verbose_name='reason')),
-                ('attempts', models.PositiveIntegerField(default=0, verbose_name='tries')),
-                ('sent_at', models.DateTimeField(blank=True, null=True, verbose_name='sent')),
-                ('last_status', models.PositiveSmallIntegerField(blank=True, null=True, verbose_name='last answer')),
-                ('intent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='tracked_urls', to='wagtail_indexnow.intent')),
-                ('submission', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='tracked_urls', to='wagtail_indexnow.submission')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("endpoint", models.CharField(max_length=64, verbose_name="search engine")),
+                ("host", models.CharField(max_length=255, verbose_name="host")),
+                ("url", models.CharField(max_length=2048, verbose_name="URL")),
+                ("url_hash", models.CharField(editable=False, max_length=64)),
+                ("page_id", models.BigIntegerField(blank=True, db_index=True, null=True)),
+                (
+                    "change",
+                    models.CharField(
+                        choices=[
+                            ("added", "Added"),
+                            ("updated", "Updated"),
+                            ("removed", "Removed"),
+                        ],
+                        max_length=16,
+                        verbose_name="change",
+                    ),
+                ),
+                ("changed_at", models.DateTimeField(blank=True, null=True, verbose_name="changed")),
+                ("version", models.PositiveIntegerField(default=0)),
+                ("claimed_version", models.PositiveIntegerField(default=0)),
+                (
+                    "not_before",
+                    models.DateTimeField(blank=True, null=True, verbose_name="waits until"),
+                ),
+                ("lease_until", models.DateTimeField(blank=True, null=True)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("pending", "Pending"),
+                            ("accepted", "Told"),
+                            ("rejected", "Rejected"),
+                            ("failed", "Failed"),
+                            ("skipped", "Not sent"),
+                        ],
+                        default="pending",
+                        max_length=16,
+                        verbose_name="state",
+                    ),
+                ),
+                (
+                    "reason",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            (
+                                "not_published_yet",
+                                "Waiting for Wagtail's publish_scheduled command to publish the page.",
+                            ),
+                            ("page_deleted", "The page was deleted."),
+                            ("schedule_changed", "The page was scheduled for another time."),
+                            ("schedule_cancelled", "The schedule was cancelled."),
+                            (
+                                "published_otherwise",
+                                "Another version was published; that was announced by itself.",
+                            ),
+                            ("expired", "The page had expired, or the time for trying ran out."),
+                            ("never_published", "The page did not go live within seven days."),
+                            ("cancelled", "Somebody cancelled this announcement."),
+                            ("mass_change", "Too many changes at once."),
+                            (
+                                "copying",
+                                "The page is being copied; its privacy is not settled yet.",
+                            ),
+                            (
+                                "page_error",
+                                "The page's own code failed while its URLs were asked for.",
+                            ),
+                            ("disabled", "IndexNow is switched off on this server."),
+                            ("not_live", "The page is not live."),
+                            ("private", "The page is private."),
+                            ("alias", "The page is an alias; its source is announced instead."),
+                            ("embargoed", "The page is an alias of a page that is not live yet."),
+                            ("excluded", "The page is kept away from search engines."),
+                            ("no_url", "The page has no public URL."),
+                            ("foreign_host", "The page's host is not served by this server."),
+                            ("dry_run", "Dry run: nothing is really sent."),
+                            ("withdrawn", "The URL was no longer public before it could be sent."),
+                            ("endpoint_gone", "The search engine is no longer configured."),
+                            (
+                                "key_file",
+                                "The key file does not answer as a search engine needs it.",
+                            ),
+                            (
+                                "other_installation",
+                                "Another installation answers for this host; perhaps this is a copy of it.",
+                            ),
+                            ("key_unverified", "The engine is still verifying the key."),
+                            ("key_refused", "The engine refuses the key; rotate it."),
+                            ("bad_key", "The engine finds fault with the key or its location."),
+                            ("bad_request", "The engine rejected the request."),
+                            ("unprocessable", "The engine rejected the URLs."),
+                            ("endpoint_wrong", "The engine's address does not accept submissions."),
+                            ("rate_limited", "The engine asked us to slow down."),
+                            ("too_large", "The engine found the request too large."),
+                            ("server_error", "The engine had a fault."),
+                            ("no_response", "The engine did not answer."),
+                        ],
+                        max_length=32,
+                        verbose_name="reason",
+                    ),
+                ),
+                ("attempts", models.PositiveIntegerField(default=0, verbose_name="tries")),
+                ("sent_at", models.DateTimeField(blank=True, null=True, verbose_name="sent")),
+                (
+                    "last_status",
+                    models.PositiveSmallIntegerField(
+                        blank=True, null=True, verbose_name="last answer"
+                    ),
+                ),
+                (
+                    "intent",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="tracked_urls",
+                        to="wagtail_indexnow.intent",
+                    ),
+                ),
+                (
+                    "submission",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="tracked_urls",
+                        to="wagtail_indexnow.submission",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'IndexNow URL',
-                'verbose_name_plural': 'IndexNow URLs',
-                'ordering': ['-changed_at', '-pk'],
-                'indexes': [models.Index(fields=['endpoint', 'host', 'not_before'], name='indexnow_url_ready'), models.Index(fields=['state', 'changed_at'], name='indexnow_url_state'), models.Index(fields=['changed_at', 'id'], name='indexnow_url_changed'), models.Index(fields=['change', 'changed_at'], name='indexnow_url_change')],
-                'constraints': [models.UniqueConstraint(fields=('endpoint', 'url_hash'), name='indexnow_url_once_per_endpoint')],
+                "verbose_name": "IndexNow URL",
+                "verbose_name_plural": "IndexNow URLs",
+                "ordering": ["-changed_at", "-pk"],
+                "indexes": [
+                    models.Index(
+                        fields=["endpoint", "host", "not_before"], name="indexnow_url_ready"
+                    ),
+                    models.Index(fields=["state", "changed_at"], name="indexnow_url_state"),
+                    models.Index(fields=["changed_at", "id"], name="indexnow_url_changed"),
+                    models.Index(fields=["change", "changed_at"], name="indexnow_url_change"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("endpoint", "url_hash"), name="indexnow_url_once_per_endpoint"
+                    )
+                ],
             },
         ),
     ]
