@@ -17,6 +17,7 @@ from wagtail_indexnow import clock
 from wagtail_indexnow.conf import conf
 from wagtail_indexnow.relay.dispatch import next_due, run_until_idle
 from wagtail_indexnow.relay.senders import InlineCourier
+from wagtail_indexnow.submission import submitting
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +50,12 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def _one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let time-machine move the database's clock too."""
     monkeypatch.setattr(clock, "now", timezone.now)
+
+
+@pytest.fixture(autouse=True)
+def _no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no submission wait for its slot: where time stands still, the slot never comes."""
+    monkeypatch.setattr(submitting, "SLOT_WAIT", timedelta(0))
 
 
 @pytest.fixture(autouse=True)

@@ -33,6 +33,12 @@ def now() -> datetime:
     return value if settings.USE_TZ else timezone.make_naive(value, timezone.get_default_timezone())
 
 
+def epoch() -> datetime:
+    """Return a time before every other, for what never had to wait."""
+    start = datetime(1970, 1, 1, tzinfo=UTC)
+    return start if settings.USE_TZ else timezone.make_naive(start, UTC)
+
+
 def _model() -> type:
     # Only the database alias is wanted: importing models from this layer would turn it around.
     from django.apps import apps

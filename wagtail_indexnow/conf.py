@@ -23,6 +23,7 @@ DEFAULTS: dict[str, Any] = {
     "KEYS": {},
     "VERIFY_KEY_FILE": True,
     "CONNECT_TO": {},
+    "VERIFY_PAGES": False,
     "SCHEME": None,
     "TRANSLATIONS": "url_changes",
     "ALIASES": False,
@@ -83,6 +84,11 @@ class IndexNowSettings:
     def connect_to(self) -> dict[str, str]:
         """Host, in lower case → base URL that the key file is fetched from instead."""
         return {host.lower(): url for host, url in self.get("CONNECT_TO").items()}
+
+    @property
+    def verify_pages(self) -> bool:
+        """Whether a URL is submitted only once the public sees what it announces."""
+        return bool(self.get("VERIFY_PAGES"))
 
     @property
     def scheme(self) -> str | None:
@@ -198,6 +204,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: _is_mapping(value, is_url),
         "a dictionary of host → base URL such as http://127.0.0.1:8000",
     ),
+    "VERIFY_PAGES": _BOOLEAN,
     "SCHEME": (lambda value: value in (None, "http", "https"), 'None, "http" or "https"'),
     "TRANSLATIONS": (
         lambda value: value in ("url_changes", "always", "never"),

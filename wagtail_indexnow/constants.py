@@ -41,6 +41,15 @@ class UrlState(TextChoices):
     SKIPPED = "skipped", _("Not sent")
 
 
+class SubmissionState(TextChoices):
+    """What came of one POST; in flight and kept for another attempt are both pending."""
+
+    PENDING = "pending", _("Pending")
+    ACCEPTED = "accepted", _("Accepted")
+    REJECTED = "rejected", _("Rejected")
+    SKIPPED = "skipped", _("Skipped")
+
+
 class Change(TextChoices):
     """What happened to a URL since the engine last heard of it."""
 
@@ -65,7 +74,7 @@ class Reason(TextChoices):
         _("Another version was published; that was announced by itself."),
     )
     ALREADY_ANNOUNCED = "already_announced", _("This version was announced before.")
-    EXPIRED = "expired", _("The page had expired, or the time for trying ran out.")
+    EXPIRED = "expired", _("The page had expired.")
     NEVER_PUBLISHED = "never_published", _("The page did not go live within seven days.")
     CANCELLED = "cancelled", _("Somebody cancelled this announcement.")
     COPYING = "copying", _("The page is being copied; its privacy is not settled yet.")
@@ -83,6 +92,8 @@ class Reason(TextChoices):
     DRY_RUN = "dry_run", _("Dry run: nothing is really sent.")
     WITHDRAWN = "withdrawn", _("The URL was no longer public before it could be sent.")
     ENDPOINT_GONE = "endpoint_gone", _("The search engine is no longer configured.")
+    GAVE_UP = "gave_up", _("Given up after repeated attempts.")
+    NOT_PUBLIC_YET = "not_public_yet", _("Waiting until the page is public.")
     KEY_FILE = "key_file", _("The key file does not answer as a search engine needs it.")
     OTHER_INSTALLATION = (
         "other_installation",
@@ -102,9 +113,6 @@ class Reason(TextChoices):
 
 #: Verdicts that say nothing about the page: its tracked URLs stay as they are.
 SILENT_REASONS = frozenset({Reason.DISABLED, Reason.FOREIGN_HOST})
-
-#: After these a POST may have arrived all the same: the engine may know of its URLs.
-UNKNOWN_FATES = frozenset({Reason.NO_RESPONSE, Reason.SERVER_ERROR})
 
 PAYLOAD_VERSION = 1
 LIST_SIZE = 100  # intents in one message

@@ -17,6 +17,8 @@ from ..models import Intent
 from .guards import PageFacts
 from .public_urls import page_model
 
+PUBLIC_CHUNK = 5_000  # pages in one statement
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Node:
@@ -182,10 +184,38 @@ class Batch:
 
 
 def still_public(page_ids: Collection[int]) -> set[int]:
-    """Return which of the pages are live and unrestricted now."""
-    batch = Batch(page_ids)
-    facts = ((page_id, batch.facts(page_id)) for page_id in batch.pages)
-    return {page_id for page_id, page in facts if page and page.live and not page.is_private}
+    """Return which of the pages are live and unrestricted now, by values alone.
+
+    What `Batch.facts` says of one page, for 10,000 at once: no page of a site is made for it.
+    """
+    if not page_ids:
+        return set()
+    hidden = _restricting_paths()
+    found: set[int] = set()
+    ids = sorted(page_ids)
+    for start in range(0, len(ids), PUBLIC_CHUNK):
+        rows = page_model().objects.live().filter(pk__in=ids[start : start + PUBLIC_CHUNK])
+        found.update(
+            pk
+            for pk, path in rows.order_by().values_list("pk", "path")
+            if hidden.isdisjoint(lineage(path))
+        )
+    return found
+
+
+def _restricting_paths() -> set[str]:
+    """Return the tree paths of the pages whose restriction covers themselves and what is below.
+
+    An alias has the restrictions of its source, however far that is, and not its own.
+    """
+    restrictions = PageViewRestriction.objects.exclude(restriction_type=PageViewRestriction.NONE)
+    pages = page_model().objects.order_by()
+    rows = pages.filter(alias_of=None, pk__in=restrictions.values("page_id"))
+    found: dict[int, str] = {}
+    while more := dict(rows.values_list("pk", "path")):
+        found |= more
+        rows = pages.filter(alias_of__in=list(more)).exclude(pk__in=list(found))
+    return set(found.values())
 
 
 def _approved(page_ids: Iterable[int]) -> dict[int, dict[int, datetime]]:

@@ -22,7 +22,7 @@ from .listing import IndexNowReport
 MAX_PAGES_FOUND = 1_000
 _FIELDS = (
     "pk", "endpoint", "host", "url", "page_id", "change", "changed_at", "not_before", "state",
-    "reason", "attempts", "sent_at", "last_status", "submission_id",
+    "reason", "attempts", "sent_at", "last_status", "submission",
     "intent__page_title", "intent__locale",
 )  # fmt: skip
 
@@ -123,9 +123,9 @@ class TrackedUrlsReport(IndexNowReport):
         return permissions.sees_all_pages(self.request.user)
 
     def _submission_url(self, row: TrackedUrl) -> str | None:
-        if row.submission_id is None or not self._sees_submissions:
+        if row.submission is None or not self._sees_submissions:
             return None
-        return reverse("wagtail_indexnow_admin:submission", args=[row.submission_id])
+        return reverse("wagtail_indexnow_admin:submission", args=[row.submission])
 
     def order_queryset(self, queryset: Any) -> Any:
         # The key settles ties, so that no row is on two pages; both stand in one index.
