@@ -224,29 +224,32 @@ def _hand_over_channels(courier: Courier) -> tuple[int, timedelta | None]:
     for own in own_rows.order_by("pk"):
         if _is_paused(own, now):
             continue
-        free, room = _ready_channels(own.endpoint, now)
-        chosen, next_slot = _take_slots(own, min(len(free), room), now)
-        for channel in free[:chosen]:
-            handed += _hand_over_channel(courier, channel, now)
-        if min(len(free), room) > chosen:
-            next_slots.append(next_slot)
+        first = _first_channels(own.endpoint, now)
+        wanted = _to_hand_over(first, now)
+        taken, next_slot = _take_slots(own, len(wanted), now)
+        handed += _hand_over_each(courier, own, wanted[:taken], next_slot)
+        soon = [row.ready_at for row in first if row.ready_at is not None and row.ready_at > now]
+        if len(wanted) > taken or soon:
+            next_slots.append(next_slot if len(wanted) > taken else max(next_slot, soon[0]))
     return handed, min(next_slots) - now if next_slots else None
 
 
-def _ready_channels(endpoint: str, now: datetime) -> tuple[list[Channel], int]:
-    """Return ready channels that nobody was handed, and how many more messages may be under way.
+def _first_channels(endpoint: str, now: datetime) -> Sequence[Channel]:
+    """Return the channels that are ready, or will be before the next look, first come first.
 
     A fixed number of rows, by an index: what it costs does not grow with the hosts.
     """
-    rows = Channel.objects.filter(endpoint=endpoint, ready_at__lte=now).exclude(host="")
-    first = rows.order_by("ready_at", "pk")[: 2 * UNCLAIMED_MESSAGES]
-    free, handed = [], 0
-    for row in first:
-        if row.handed_at is None or row.handed_at <= now - CHANNEL_LEASE:
-            free.append(row)
-        else:
-            handed += 1
-    return free, max(UNCLAIMED_MESSAGES - handed, 0)
+    until = now + timedelta(seconds=conf.relay_interval_s)
+    rows = Channel.objects.filter(endpoint=endpoint, ready_at__lte=until).exclude(host="")
+    return rows.order_by("ready_at", "pk")[: 2 * UNCLAIMED_MESSAGES]
+
+
+def _to_hand_over(first: Sequence[Channel], now: datetime) -> list[Channel]:
+    """Return which channels may be handed over, with those under way no more than allowed."""
+    is_free = [row.handed_at is None or row.handed_at <= now - CHANNEL_LEASE for row in first]
+    room = max(UNCLAIMED_MESSAGES - is_free.count(False), 0)
+    ready = [row for row, free in zip(first, is_free, strict=True) if free]
+    return [row for row in ready if row.ready_at is not None and row.ready_at <= now][:room]
 
 
 def _take_slots(own: Channel, wanted: int, now: datetime) -> tuple[int, datetime]:
@@ -264,7 +267,19 @@ def _take_slots(own: Channel, wanted: int, now: datetime) -> tuple[int, datetime
     return taken, next_slot
 
 
-def _hand_over_channel(courier: Courier, channel: Channel, now: datetime) -> int:
+def _hand_over_each(
+    courier: Courier, own: Channel, chosen: Sequence[Channel], next_slot: datetime
+) -> int:
+    try:
+        return sum(_hand_over_channel(courier, channel) for channel in chosen)
+    except Exception:
+        moved = Channel.objects.filter(pk=own.pk, handed_at=next_slot)
+        moved.update(handed_at=own.handed_at)
+        raise
+
+
+def _hand_over_channel(courier: Courier, channel: Channel) -> int:
+    now = clock.now()
     as_read = Channel.objects.filter(pk=channel.pk, handed_at=channel.handed_at)
     if not as_read.update(handed_at=now):
         return 0
