@@ -155,7 +155,7 @@ def museum(home: Page, indexnow: Any) -> dict[str, Any]:
     _add_schedule(pages)
     return {
         "pages": pages,
-        "submission": Submission.objects.filter(outcome="unprocessable").latest("started_at").pk,
+        "submission": Submission.objects.filter(state="rejected").latest("started_at").pk,
         "url": TrackedUrl.objects.order_by("pk")[0].pk,
     }
 

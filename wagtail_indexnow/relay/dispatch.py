@@ -241,7 +241,7 @@ def _first_channels(endpoint: str, now: datetime) -> Sequence[Channel]:
     """
     until = now + timedelta(seconds=conf.relay_interval_s)
     rows = Channel.objects.filter(endpoint=endpoint, ready_at__lte=until).exclude(host="")
-    return rows.order_by("ready_at", "pk")[: 2 * UNCLAIMED_MESSAGES]
+    return list(rows.order_by("ready_at", "pk")[: 2 * UNCLAIMED_MESSAGES])
 
 
 def _to_hand_over(first: Sequence[Channel], now: datetime) -> list[Channel]:
