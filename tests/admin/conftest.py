@@ -82,7 +82,7 @@ def tracked(home: Page) -> Callable[..., TrackedUrl]:
             "attempts": 1,
             **fields,
         }
-        channels.ensure(values["endpoint"], [values["host"]])
+        channels.ensure((values["endpoint"], host) for host in ("", values["host"]))
         return TrackedUrl.objects.create(**values)
 
     return make

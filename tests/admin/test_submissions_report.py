@@ -11,7 +11,7 @@ from django.utils import timezone
 from wagtail.models import Page
 
 from example_site.engine import Answer
-from tests.admin.conftest import ADMIN, HOST
+from tests.admin.conftest import ADMIN, HOST, entry_of
 from tests.admin.test_urls_report import queries, rows, shown
 from tests.factories import make_page, publish
 from wagtail_indexnow.models import Submission

@@ -27,8 +27,8 @@ from wagtail_indexnow.relay import dispatch, worker_thread
 from wagtail_indexnow.relay.dispatch import (
     UNCLAIMED_MESSAGES,
     Tick,
-    keep_house,
     next_due,
+    run_maintenance,
     run_until_idle,
     tick,
 )
@@ -639,7 +639,7 @@ def test_b05_nothing_moves_where_the_app_is_off(indexnow: Any) -> None:
     indexnow.configure(ENABLED=False)
 
     assert tick(DramatiqCourier()) == NOTHING
-    keep_house()
+    run_maintenance()
 
     assert not Heartbeat.objects.exists()
 
@@ -690,7 +690,7 @@ def test_fault_of_the_housework_does_not_stop_the_relay(
     broker: StubBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     due_pages(1)
-    monkeypatch.setattr(worker_thread, "keep_house", fail)
+    monkeypatch.setattr(worker_thread, "run_maintenance", fail)
 
     assert tick_and_log_faults(DramatiqCourier()) == (False, Tick(intents=1))
 
@@ -723,12 +723,12 @@ def test_idle_look_costs_three_queries_and_its_housework_one(
     django_assert_max_num_queries: Any,
 ) -> None:
     tick(DramatiqCourier())
-    keep_house()
+    run_maintenance()
 
     with django_assert_max_num_queries(3):  # heartbeat, intents, channels
         tick(DramatiqCourier())
     with django_assert_max_num_queries(1):
-        keep_house()
+        run_maintenance()
 
 
 def test_heartbeat_is_written_every_ten_seconds(indexnow: Any) -> None:

@@ -19,7 +19,7 @@ from wagtail_indexnow import clock
 from wagtail_indexnow.constants import Change, KeyFile, Reason, UrlState
 from wagtail_indexnow.ledger import channels, tracked_urls
 from wagtail_indexnow.ledger.tracked_urls import Marked
-from wagtail_indexnow.models import Channel, HostKey, Intent, Submission, TrackedUrl
+from wagtail_indexnow.models import Channel, HostKey, Intent, PublicUrl, Submission, TrackedUrl
 from wagtail_indexnow.relay import maintenance
 from wagtail_indexnow.submission import claims, client, keys
 from wagtail_indexnow.submission.submitting import submit_channel as submit
@@ -77,9 +77,16 @@ def url(path: str, host: str = HOST) -> str:
 
 
 def mark(*paths: str, host: str = HOST, change: str = Change.ADDED, page_id: int = 1) -> None:
-    tracked_urls.mark(
-        [Marked(url=url(path, host), host=host, change=change, page_id=page_id) for path in paths],
-        now=clock.now(),
+    marks = [
+        Marked(url=url(path, host), host=host, change=change, page_id=page_id) for path in paths
+    ]
+    tracked_urls.mark(marks, now=clock.now())
+    rows = PublicUrl.objects.filter(url_hash__in=[marked.url_hash for marked in marks])
+    rows.delete()  # the inventory, as converge leaves it
+    PublicUrl.objects.bulk_create(
+        PublicUrl(page_id=page_id, url=marked.url, url_hash=marked.url_hash, host=host)
+        for marked in marks
+        if change != Change.REMOVED and page_id is not None
     )
 
 

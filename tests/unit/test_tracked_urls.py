@@ -11,25 +11,21 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from wagtail_indexnow.constants import Change, Reason, UrlState
-from wagtail_indexnow.exceptions import OutdatedError
 from wagtail_indexnow.ledger import channels, tracked_urls
 from wagtail_indexnow.ledger.tracked_urls import (
-    Known,
     Marked,
     Resubmitted,
     give_up,
-    known,
     mark,
     pending_removals,
     reassign,
     removed_last,
     resubmit,
     url_hash,
-    versions,
     were_submitted,
     withdraw,
 )
-from wagtail_indexnow.models import Channel, Intent, TrackedUrl, TrackedUrlQuerySet
+from wagtail_indexnow.models import Channel, Intent, PublicUrl, TrackedUrl, TrackedUrlQuerySet
 
 pytestmark = pytest.mark.django_db
 
@@ -66,14 +62,14 @@ def accepted(at: datetime = START, **values: Any) -> None:
 def test_a_new_url_waits_to_be_sent_at_once() -> None:
     intent = Intent.objects.create(key="k", kind="publish", page_id=1, created_at=START)
 
-    mark([marked(published_at=START - MINUTE, intent_id=intent.pk)], now=START)
+    mark([marked(intent_id=intent.pk)], now=START)
 
     url = row()
     assert (url.endpoint, url.host, url.url) == ("indexnow", HOST, f"https://{HOST}/a/")
     assert (url.change, url.state, url.reason) == (ADDED, UrlState.PENDING, "")
     assert (url.not_before, url.changed_at) == (START, START)
     assert (url.page_id, url.intent) == (1, intent.pk)
-    assert (url.published_at, url.version) == (START - MINUTE, 1)
+    assert url.version == 1
     channel = Channel.objects.get(host=HOST)
     assert (url.channel, url.verified_at, channel.ready_at) == (channel.pk, START, START)
 
@@ -255,40 +251,6 @@ def test_a_change_without_a_page_leaves_the_url_to_its_page() -> None:
     assert (row().page_id, row().version) == (2, 2)
 
 
-@pytest.mark.parametrize(
-    ("seen", "page_id"),
-    [(None, 1), ({"indexnow": 1, "other": 7}, 1), ({"other": 7}, 2)],
-    ids=["nobody looked", "nothing since", "of another page"],
-)
-def test_a_look_at_the_row_as_it_is_counts(seen: dict[str, int] | None, page_id: int) -> None:
-    mark([marked()], now=START)
-
-    mark([marked(change=UPDATED, page_id=page_id, seen=seen)], now=START + MINUTE)
-
-    assert row().version == 2
-
-
-@pytest.mark.parametrize("seen", [{}, {"indexnow": 2}, {"other": 1}])
-def test_nothing_is_marked_by_a_look_that_is_older_than_the_row(seen: dict[str, int]) -> None:
-    mark([marked()], now=START)
-
-    with pytest.raises(OutdatedError):
-        mark([marked(change=REMOVED, seen=seen), marked("b/")], now=START + MINUTE)
-
-    assert (row().change, row().version) == (ADDED, 1)
-
-
-@pytest.mark.parametrize(
-    ("seen", "page_id"),
-    [({}, 1), ({"indexnow": 7}, 1), ({}, None)],
-    ids=["never there", "pruned since", "of no page"],
-)
-def test_a_look_at_a_url_without_a_row_counts(seen: dict[str, int], page_id: int | None) -> None:
-    mark([marked(page_id=page_id, seen=seen)], now=START)
-
-    assert row().version == 1
-
-
 def test_a_removal_that_is_no_news_writes_nothing() -> None:
     mark([marked(change=REMOVED)], now=START)
 
@@ -427,40 +389,6 @@ def test_a_url_that_another_worker_inserts_in_between_is_marked_all_the_same(
     assert (row().version, row().state) == (1, UrlState.PENDING)
 
 
-def test_known_urls_are_those_that_engines_take_for_public() -> None:
-    others = [marked("c/", page_id=2), marked("d/", page_id=4), marked("e/", page_id=None)]
-    mark([marked("a/", published_at=START), marked("b/"), *others], now=START)
-    accepted()
-    mark([marked("b/", change=REMOVED)], now=START)
-
-    assert known([1, 2, 3]) == {
-        1: [Known(url=f"https://{HOST}/a/", host=HOST, page_id=1, published_at=START)],
-        2: [Known(url=f"https://{HOST}/c/", host=HOST, page_id=2, published_at=None)],
-    }
-
-
-@pytest.mark.parametrize("older", [START - MINUTE, None], ids=["older", "never noted"])
-@pytest.mark.parametrize("behind", ["one", "two"])
-def test_known_asks_once_and_names_a_url_of_several_endpoints_once(
-    settings: Any, django_assert_num_queries: Any, older: datetime | None, behind: str
-) -> None:
-    settings.WAGTAIL_INDEXNOW = {"ENDPOINTS": {"one": "http://one/", "two": "http://two/"}}
-    mark([marked(published_at=START)], now=START)
-    TrackedUrl.objects.filter(endpoint=behind).update(published_at=older)
-
-    with django_assert_num_queries(1):
-        found = known([1])
-
-    assert [url.published_at for url in found[1]] == [START]
-
-
-def test_an_endpoint_that_is_gone_knows_nothing(settings: Any) -> None:
-    mark([marked()], now=START)
-    settings.WAGTAIL_INDEXNOW = {"ENDPOINTS": {"other": "http://other/"}}
-
-    assert known([1]) == {}
-
-
 def test_c55_what_was_tried_for_too_long_fails() -> None:
     mark([marked("a/"), marked("b/")], now=START)
     mark([marked("b/")], now=START + MINUTE)
@@ -543,18 +471,6 @@ def is_lock(sql: str, table: str) -> bool:
     return ordered in sql and (not can_lock or "FOR UPDATE" in sql)
 
 
-def test_versions_are_of_every_url_of_a_page_removed_ones_too(settings: Any) -> None:
-    settings.WAGTAIL_INDEXNOW = {"ENDPOINTS": {"one": "http://one/", "two": "http://two/"}}
-    mark([marked("a/"), marked("b/", change=REMOVED), marked("c/", page_id=2)], now=START)
-    mark([marked("b/")], now=START)
-    TrackedUrl.objects.filter(endpoint="two", url__endswith="/b/").update(version=7)
-
-    assert versions([1, 3]) == {
-        (1, f"https://{HOST}/a/"): {"one": 1, "two": 1},
-        (1, f"https://{HOST}/b/"): {"one": 2, "two": 7},
-    }
-
-
 @pytest.mark.parametrize(
     ("sent_at", "due_at"),
     [(None, START), (START - MINUTE, START - MINUTE + GAP), (START - 2 * GAP, START)],
@@ -589,6 +505,8 @@ def test_a_url_that_a_page_has_is_left_to_the_check_of_its_page() -> None:
     """What is true of it by now may be another change."""
     mark([marked("a/", page_id=3), marked("b/", page_id=4)], now=START)
     accepted()
+    held = {"url": row("a/").url, "url_hash": row("a/").url_hash, "host": HOST}
+    PublicUrl.objects.create(page_id=3, **held)
 
     assert resubmit([row("a/").pk], now=START) == Resubmitted(count=1, pages={3})
 

@@ -15,8 +15,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from ..conf import conf
 from ..constants import Change, Reason, UrlState
-from ..exceptions import OutdatedError
-from ..models import Channel, TrackedUrl
+from ..models import Channel, PublicUrl, TrackedUrl
 from . import channels
 from .transactions import database, insert_missing, writing
 
@@ -27,7 +26,6 @@ _MARKED_FIELDS = [
     "changed_at",
     "page_id",
     "intent",
-    "published_at",
     "version",
     "channel",
     "not_before",
@@ -55,8 +53,6 @@ class Marked:
     page_id: int | None
     intent_id: int | None = None
     leaves: bool = False
-    published_at: datetime | None = None  # this and `seen` go when the inventory comes
-    seen: Mapping[str, int] | None = None
 
     @property
     def url_hash(self) -> str:
@@ -100,7 +96,6 @@ def mark(changes: Sequence[Marked], *, now: datetime) -> None:
         touched: set[int] = set()
         for pks in chunks(sorted(_keys_of(by_hash)), MARK_CHUNK):
             rows = list(lock(pks))
-            _refuse_outdated(rows, by_hash)
             changed = [row for row in rows if _apply(row, by_hash[row.url_hash], now)]
             for row in changed:
                 touched |= {row.channel} if row.channel else set()
@@ -165,10 +160,9 @@ def holders(hashes: Iterable[str]) -> dict[str, set[int]]:
     """Return hash of a URL → the pages that have it, for those that any page has."""
     found: dict[str, set[int]] = defaultdict(set)
     for chunk in chunks(list(hashes), MARK_CHUNK):
-        rows = TrackedUrl.objects.public().filter(url_hash__in=chunk, page_id__isnull=False)
+        rows = PublicUrl.objects.filter(url_hash__in=chunk)
         for hashed, page_id in rows.values_list("url_hash", "page_id"):
-            if page_id is not None:
-                found[hashed].add(page_id)
+            found[hashed].add(page_id)
     return dict(found)
 
 
@@ -312,7 +306,6 @@ def _apply(row: TrackedUrl, marked: Marked, now: datetime) -> bool:
     row.change = Change.REMOVED if is_withdrawn else _change_of(row, marked)
     row.page_id = marked.page_id if marked.page_id is not None else row.page_id
     row.intent = marked.intent_id
-    row.published_at = marked.published_at
     row.changed_at = now
     row.version += 1
     row.attempts = 0
@@ -347,59 +340,3 @@ def _change_of(row: TrackedUrl, marked: Marked) -> str:
 def _due(row: TrackedUrl, now: datetime) -> datetime:
     """Return when a row may go: not again within the gap after it was accepted."""
     return max(now, row.sent_at + conf.resubmit_after) if row.sent_at else now
-
-
-# Until the inventory decides between two checks of one page:
-
-
-@dataclass(frozen=True, kw_only=True)
-class Known:
-    """One URL that an engine knows, or is about to be told, as public."""
-
-    url: str
-    host: str
-    page_id: int | None
-    published_at: datetime | None
-
-
-def versions(page_ids: Collection[int]) -> dict[tuple[int, str], dict[str, int]]:
-    """Return the version of each tracked URL of some pages, removed ones too, by endpoint.
-
-    Read before the pages are, for `Marked.seen`.
-    """
-    rows = TrackedUrl.objects.filter(page_id__in=page_ids)
-    found: dict[tuple[int, str], dict[str, int]] = defaultdict(dict)
-    for page_id, url, endpoint, version in rows.values_list(
-        "page_id", "url", "endpoint", "version"
-    ):
-        if page_id is not None:
-            found[page_id, url][endpoint] = version
-    return found
-
-
-def known(page_ids: Collection[int]) -> dict[int, list[Known]]:
-    """Return for each page the URLs that engines know as public, in one query.
-
-    A URL that several endpoints know is there once, with the latest `published_at`.
-    """
-    rows = (
-        TrackedUrl.objects.public()
-        .filter(page_id__in=page_ids, endpoint__in=conf.endpoints)
-        .order_by(F("published_at").asc(nulls_first=True))
-        .values("url", "host", "page_id", "published_at")
-    )
-    by_url = {(row["page_id"], row["url"]): Known(**row) for row in rows}
-    pages: dict[int, list[Known]] = defaultdict(list)
-    for item in by_url.values():
-        if item.page_id is not None:
-            pages[item.page_id].append(item)
-    return dict(pages)
-
-
-def _refuse_outdated(rows: Sequence[TrackedUrl], by_hash: Mapping[str, Marked]) -> None:
-    for row in rows:
-        marked = by_hash[row.url_hash]
-        if marked.seen is None or row.page_id != marked.page_id:
-            continue
-        if row.version != marked.seen.get(row.endpoint, 0):
-            raise OutdatedError

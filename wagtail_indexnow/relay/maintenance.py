@@ -33,7 +33,7 @@ def prune() -> bool:
     before = clock.now() - conf.retention
     return any(
         [
-            _delete(Intent.objects.filter(finished_at__lt=before), Value(1)),
+            _delete(Intent.objects.filter(finished_at__lt=before, run_at=None), Value(1)),
             _delete(Submission.objects.filter(started_at__lt=before), F("url_count")),
         ]
     )

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import dramatiq
 from django.db import close_old_connections, connections
 
-from ..conf import DEFAULTS, conf
-from .dispatch import Tick, keep_house, tick
+from ..conf import SETTINGS, conf
+from .dispatch import Tick, run_maintenance, tick
 from .senders import Courier, DramatiqCourier
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def relay_until(stopping: threading.Event, courier: Courier) -> None:
 
 def _pause_s(last: Tick) -> float:
     """Return how long to sleep: until the next slot, if a channel waits for it and it is sooner."""
-    interval_s = float(conf.relay_interval_s or DEFAULTS["RELAY_INTERVAL"])
+    interval_s = float(conf.relay_interval_s or SETTINGS["RELAY_INTERVAL"].default)
     if last.next_slot_in is None:
         return interval_s
     return min(interval_s, max(last.next_slot_in.total_seconds(), SHORTEST_PAUSE_S))
@@ -55,7 +55,7 @@ def tick_and_log_faults(courier: Courier, *, was_well: bool = True) -> tuple[boo
     :param was_well: whether the last time went well: what lasts is not logged again and again.
     """
     done = [Tick()]
-    works = (lambda: done.append(tick(courier)), keep_house)
+    works = (lambda: done.append(tick(courier)), run_maintenance)
     faults = [fault for work in works if (fault := _fault(work))]
     for fault in faults if was_well else ():
         # Database or broker are away: the rows are the schedule, the next tick goes on.

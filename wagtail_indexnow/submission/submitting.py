@@ -14,7 +14,7 @@ from .. import clock, hosts
 from ..conf import conf
 from ..constants import KeyFile, Reason, SubmissionState, UrlState
 from ..ledger import channels, tracked_urls
-from ..ledger.transactions import database
+from ..ledger.transactions import database, reading_primary
 from ..models import Channel, TrackedUrl
 from ..pages import facts
 from . import claims, client, keys
@@ -47,13 +47,14 @@ def submit_channel(endpoint: str, host: str) -> str:
 
     :returns: in one word what came of it: `idle`, `not_yet`, `unsent`, a state or a reason.
     """
-    channel = channels.get(endpoint, host) if host != channels.ENDPOINT else None
-    if channel is None:  # a message cannot make a row
-        logger.warning("submit endpoint=%r host=%r outcome=unknown", endpoint[:64], host[:255])
-        return IDLE
-    outcome = _submit(channel)
-    # After a fault the channel stays handed over: its lease spaces the attempts.
-    channels.drop(channel.pk)
+    with reading_primary():
+        channel = channels.get(endpoint, host) if host != channels.ENDPOINT else None
+        if channel is None:  # a message cannot make a row
+            logger.warning("submit endpoint=%r host=%r outcome=unknown", endpoint[:64], host[:255])
+            return IDLE
+        outcome = _submit(channel)
+        # After a fault the channel stays handed over: its lease spaces the attempts.
+        channels.drop(channel.pk)
     logger.debug("submit endpoint=%s host=%s outcome=%s", endpoint, host, outcome)
     return outcome
 

@@ -12,7 +12,7 @@ from wagtail.admin.widgets.button import HeaderButton
 from .. import clock, permissions
 from ..diagnostics.wait_reasons import Waits
 from ..models import TrackedUrl
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 from . import plots
 from .columns import NotedColumn, TitleColumn, answer, moment, url_tag
 from .filters import TrackedUrlFilterSet
@@ -23,7 +23,7 @@ MAX_PAGES_FOUND = 1_000
 _FIELDS = (
     "pk", "endpoint", "host", "url", "page_id", "change", "changed_at", "not_before", "state",
     "reason", "attempts", "sent_at", "last_status", "submission",
-    "intent__page_title", "intent__locale",
+    "intent",
 )  # fmt: skip
 
 
@@ -133,7 +133,7 @@ class TrackedUrlsReport(IndexNowReport):
         return queryset.order_by(f"{sign}changed_at", f"{sign}pk")
 
     def get_base_queryset(self) -> Any:
-        return super().get_base_queryset().select_related("intent").only(*_FIELDS)
+        return super().get_base_queryset().only(*_FIELDS)
 
     def search_queryset(self, queryset: Any) -> Any:
         """Find pages by words of their title; else, or with a slash, URLs by a piece of them.
