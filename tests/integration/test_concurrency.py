@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 import time_machine
-from django.db import connections, transaction
+from django.db import connection, connections, transaction  # noqa: F401 - for skipif
 from django.utils import timezone
 
 from wagtail_indexnow import clock

@@ -82,7 +82,7 @@ def with_pages(rows: Iterable[Any]) -> list[Any]:
     languages, events = get_content_languages(), _events_of(rows)
     for row in rows:
         row.page = pages.get(row.page_id)
-        event = events.get(row.intent) if isinstance(row, TrackedUrl) else row
+        event = events.get(row.intent or 0) if isinstance(row, TrackedUrl) else row
         row.shown_title = row.page.get_admin_display_title() if row.page else _former_title(event)
         code = row.page.locale.language_code if row.page else getattr(event, "locale", "")
         row.language = languages.get(code, code)
