@@ -18,6 +18,7 @@ from wagtail_indexnow.conf import conf
 from wagtail_indexnow.pages import audits
 from wagtail_indexnow.relay.dispatch import next_due, run_until_idle
 from wagtail_indexnow.relay.senders import InlineCourier
+from wagtail_indexnow.submission import submitting
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +52,12 @@ def _one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let time-machine move the database's clock too."""
     monkeypatch.setattr(clock, "now", timezone.now)
     monkeypatch.setattr(clock, "later", lambda delay: timezone.now() + delay)
+
+
+@pytest.fixture(autouse=True)
+def _no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no submission wait for its slot: where time stands still, the slot never comes."""
+    monkeypatch.setattr(submitting, "SLOT_WAIT", timedelta(0))
 
 
 @pytest.fixture(autouse=True)

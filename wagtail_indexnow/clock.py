@@ -44,6 +44,12 @@ def now() -> datetime:
     return value if settings.USE_TZ else timezone.make_naive(value, timezone.get_default_timezone())
 
 
+def epoch() -> datetime:
+    """Return a time before every other, for what never had to wait."""
+    start = datetime(1970, 1, 1, tzinfo=UTC)
+    return start if settings.USE_TZ else timezone.make_naive(start, UTC)
+
+
 def later(delay: timedelta) -> Any:
     """Return the database's time plus a delay, to be written by an INSERT or UPDATE.
 

@@ -38,6 +38,15 @@ class UrlState(TextChoices):
     SKIPPED = "skipped", _("Not sent")
 
 
+class SubmissionState(TextChoices):
+    """What came of one POST; in flight and kept for another attempt are both pending."""
+
+    PENDING = "pending", _("Pending")
+    ACCEPTED = "accepted", _("Accepted")
+    REJECTED = "rejected", _("Rejected")
+    SKIPPED = "skipped", _("Skipped")
+
+
 class Change(TextChoices):
     """What happened to a URL since the engine last heard of it."""
 
@@ -61,7 +70,7 @@ class Reason(TextChoices):
         "published_otherwise",
         _("Another version was published; that was announced by itself."),
     )
-    EXPIRED = "expired", _("The page had expired, or the time for trying ran out.")
+    EXPIRED = "expired", _("The page had expired.")
     NEVER_PUBLISHED = "never_published", _("The page did not go live within seven days.")
     CANCELLED = "cancelled", _("Somebody cancelled this announcement.")
     MASS_CHANGE = "mass_change", _("Too many changes at once.")
@@ -80,6 +89,8 @@ class Reason(TextChoices):
     DRY_RUN = "dry_run", _("Dry run: nothing is really sent.")
     WITHDRAWN = "withdrawn", _("The URL was no longer public before it could be sent.")
     ENDPOINT_GONE = "endpoint_gone", _("The search engine is no longer configured.")
+    GAVE_UP = "gave_up", _("Given up after repeated attempts.")
+    NOT_PUBLIC_YET = "not_public_yet", _("Waiting until the page is public.")
     KEY_FILE = "key_file", _("The key file does not answer as a search engine needs it.")
     OTHER_INSTALLATION = (
         "other_installation",
@@ -96,9 +107,6 @@ class Reason(TextChoices):
     SERVER_ERROR = "server_error", _("The engine had a fault.")
     NO_RESPONSE = "no_response", _("The engine did not answer.")
 
-
-#: After these a POST may have arrived all the same: the engine may know of its URLs.
-UNKNOWN_FATES = frozenset({Reason.NO_RESPONSE, Reason.SERVER_ERROR})
 
 PAYLOAD_VERSION = 1
 LIST_SIZE = 100  # intents in one message

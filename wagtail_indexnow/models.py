@@ -7,10 +7,20 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Self
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from .constants import LEASE_MAX, LEASE_MIN, Change, IntentState, Kind, Reason, UrlState
+from . import clock
+from .constants import (
+    LEASE_MAX,
+    LEASE_MIN,
+    Change,
+    IntentState,
+    Kind,
+    Reason,
+    SubmissionState,
+    UrlState,
+)
 
 
 def lease_for(handed_count: int) -> timedelta:
@@ -168,18 +178,29 @@ class PublicUrl(models.Model):
 
 
 class Submission(models.Model):
-    """One POST with its URLs and its answer. `status` NULL: in flight, or no answer came."""
+    """One POST with its URLs and its response. `finished_at` NULL: in flight.
+
+    Later submissions change nothing in it: `urls` says of each URL which row, version, change and
+    page it stood for, and `key` which key went with it.
+    """
 
     endpoint = models.CharField(_("search engine"), max_length=64)
     host = models.CharField(_("host"), max_length=255)
+    key = models.CharField(_("key"), max_length=128, blank=True, help_text=_("Masked."))
     started_at = models.DateTimeField(_("started"))
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
-    status = models.PositiveSmallIntegerField(_("answer"), null=True, blank=True)
+    status = models.PositiveSmallIntegerField(_("response"), null=True, blank=True)
+    state = models.CharField(
+        _("state"),
+        max_length=16,
+        choices=SubmissionState.choices,
+        default=SubmissionState.PENDING,
+    )
+    reason = models.CharField(_("reason"), max_length=32, choices=Reason.choices, blank=True)
     error_code = models.CharField(_("error code"), max_length=128, blank=True)
-    excerpt = models.TextField(_("excerpt"), blank=True)
+    excerpt = models.TextField(_("response body"), blank=True)
     urls = models.JSONField(_("URLs"), default=list)
     url_count = models.PositiveIntegerField(_("number of URLs"), default=0, editable=False)
-    outcome = models.CharField(_("outcome"), max_length=32, blank=True)
 
     class Meta:
         verbose_name = _("IndexNow submission")
@@ -187,7 +208,7 @@ class Submission(models.Model):
         ordering = ["-started_at", "-pk"]
         indexes = [
             models.Index(
-                fields=["started_at", "outcome", "url_count"], name="indexnow_submission_plot"
+                fields=["started_at", "state", "url_count"], name="indexnow_submission_plot"
             ),
         ]
 
@@ -207,46 +228,43 @@ class TrackedUrlQuerySet(models.QuerySet["TrackedUrl"]):
         """Select what engines know, or are about to be told, as public."""
         return self.exclude(change=Change.REMOVED)
 
-    def ready(self, now: datetime) -> Self:
-        """Select what waits, is due and is not in another worker's hands."""
-        return self.filter(not_before__lte=now).filter(
-            Q(lease_until=None) | Q(lease_until__lte=now)
-        )
-
-    def of_channel(self, endpoint: str, host: str) -> Self:
-        return self.filter(endpoint=endpoint, host=host)
-
-    def moved_since_claim(self) -> Self:
-        return self.exclude(claimed_version=F("version"))
+    def waiting(self) -> Self:
+        return self.filter(not_before__isnull=False)
 
 
 class TrackedUrl(models.Model):
-    """One URL at one endpoint: what waits for it, and what was last sent and answered."""
+    """One URL at one endpoint: what waits for it, and what was last sent and answered.
+
+    `intent`, `channel` and `submission` are plain integers: they name rows that may be pruned.
+    """
 
     endpoint = models.CharField(_("search engine"), max_length=64)
     host = models.CharField(_("host"), max_length=255)
     url = models.CharField(_("URL"), max_length=2048)
-    url_hash = models.CharField(max_length=64, editable=False)
+    url_hash = models.CharField(max_length=64, editable=False, db_index=True)
     page_id = models.BigIntegerField(null=True, blank=True, db_index=True)
-    intent = models.ForeignKey(
-        Intent, null=True, blank=True, on_delete=models.SET_NULL, related_name="tracked_urls"
-    )
+    intent = models.BigIntegerField(null=True, blank=True)
     change = models.CharField(_("change"), max_length=16, choices=Change.choices)
     changed_at = models.DateTimeField(_("changed"), null=True, blank=True)
     version = models.PositiveIntegerField(default=0)
-    claimed_version = models.PositiveIntegerField(default=0)
+    channel = models.BigIntegerField(null=True, blank=True)
     not_before = models.DateTimeField(_("waits until"), null=True, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
     state = models.CharField(
         _("state"), max_length=16, choices=UrlState.choices, default=UrlState.PENDING
     )
     reason = models.CharField(_("reason"), max_length=32, choices=Reason.choices, blank=True)
-    attempts = models.PositiveIntegerField(_("tries"), default=0)
+    attempts = models.PositiveIntegerField(_("attempts"), default=0)
     sent_at = models.DateTimeField(_("sent"), null=True, blank=True)
-    last_status = models.PositiveSmallIntegerField(_("last answer"), null=True, blank=True)
-    submission = models.ForeignKey(
-        Submission, null=True, blank=True, on_delete=models.SET_NULL, related_name="tracked_urls"
-    )
+    last_status = models.PositiveSmallIntegerField(_("last response"), null=True, blank=True)
+    last_status_at = models.DateTimeField(_("last response at"), null=True, blank=True)
+    submission = models.BigIntegerField(null=True, blank=True)
+    verified_at = models.DateTimeField(null=True, blank=True)
+    fetched_at = models.DateTimeField(null=True, blank=True)
+    fetched_status = models.PositiveSmallIntegerField(null=True, blank=True)
+    fetched_as = models.CharField(max_length=32, blank=True)
+    fetched_etag = models.CharField(max_length=255, blank=True)
+    accepted_as = models.CharField(max_length=32, blank=True)
+    accepted_etag = models.CharField(max_length=255, blank=True)
 
     objects: ClassVar[TrackedUrlQuerySet] = TrackedUrlQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -260,7 +278,7 @@ class TrackedUrl(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["endpoint", "host", "not_before"], name="indexnow_url_ready"),
+            models.Index(fields=["channel", "not_before", "id"], name="indexnow_url_ready"),
             models.Index(fields=["state", "changed_at"], name="indexnow_url_state"),
             models.Index(fields=["changed_at", "id"], name="indexnow_url_changed"),
             models.Index(fields=["change", "changed_at"], name="indexnow_url_change"),
@@ -271,15 +289,22 @@ class TrackedUrl(models.Model):
 
 
 class Channel(models.Model):
-    """One (endpoint, host): its pace, holds and verification. Host `""` is the endpoint itself."""
+    """One (endpoint, host): its pace, pauses and verification. Host `""` is the endpoint itself.
 
-    endpoint = models.CharField(_("search engine"), max_length=64)
+    `ready_at` is when somebody should take it next; NULL: nothing waits. Endpoint `""` is the
+    host's own front end, where URLs wait until the public sees what they announce.
+    """
+
+    endpoint = models.CharField(_("search engine"), max_length=64, blank=True)
     host = models.CharField(_("host"), max_length=255, blank=True)
-    not_before = models.DateTimeField(_("waits until"), null=True, blank=True)
+    ready_at = models.DateTimeField(null=True, blank=True)
+    not_before = models.DateTimeField(_("waits until"), default=clock.epoch)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    submission = models.BigIntegerField(null=True, blank=True)
     handed_at = models.DateTimeField(null=True, blank=True)
     strikes = models.PositiveIntegerField(default=0)
     pause_reason = models.CharField(_("pause"), max_length=32, choices=Reason.choices, blank=True)
-    paused_at = models.DateTimeField(_("held since"), null=True, blank=True)
+    paused_at = models.DateTimeField(_("paused since"), null=True, blank=True)
     verified_at = models.DateTimeField(_("key accepted"), null=True, blank=True)
 
     class Meta:
@@ -287,6 +312,9 @@ class Channel(models.Model):
         verbose_name_plural = _("IndexNow channels")
         constraints = [
             models.UniqueConstraint(fields=["endpoint", "host"], name="indexnow_channel_once"),
+        ]
+        indexes = [
+            models.Index(fields=["endpoint", "ready_at"], name="indexnow_channel_ready"),
         ]
 
     def __str__(self) -> str:
@@ -299,6 +327,7 @@ class HostKey(models.Model):
     host = models.CharField(_("host"), max_length=255, unique=True)
     key = models.CharField(max_length=128)
     previous_key = models.CharField(max_length=128, blank=True)
+    previous_until = models.DateTimeField(null=True, blank=True)
     checked_key = models.CharField(max_length=128, blank=True)
     checked_at = models.DateTimeField(_("checked"), null=True, blank=True)
     checked_by = models.CharField(max_length=64, blank=True)

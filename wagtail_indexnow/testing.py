@@ -20,7 +20,7 @@ from unittest import mock
 
 from django.conf import settings
 from django.db import router, transaction
-from django.db.models import Max, Q
+from django.db.models import Q
 from django.test import override_settings
 from django.utils import timezone
 from wagtail.models import Site
@@ -32,8 +32,6 @@ from .models import Intent, TrackedUrl
 from .pages import audits
 from .pages.announcing import announce_intents
 from .payloads import IntentRef
-from .submission import claims
-from .submission.responses import Answer, Verdict
 
 __all__ = ["Submission", "Submissions", "record_submissions"]
 
@@ -143,17 +141,17 @@ class Submissions(Sequence[Submission]):
         return True
 
     def _submit(self) -> None:
-        """Take what is ready as a POST would, and let an engine say yes."""
-        waiting = TrackedUrl.objects.filter(endpoint=ENDPOINT, not_before__isnull=False)
-        due_at = waiting.aggregate(at=Max("not_before"))["at"]
-        accepted = Verdict(url_state=UrlState.ACCEPTED, proven=True)
-        for host in sorted(set(waiting.values_list("host", flat=True))):
-            while claimed := claims.claim(ENDPOINT, host, now=due_at):
-                self._recorded += [
-                    Submission(url=row.url, change=row.change, page_id=row.page_id)
-                    for row in claimed.rows
-                ]
-                claims.record(claimed, Answer(status=200), accepted, now=due_at)
+        """Take what waits as a POST would, and let an engine say yes."""
+        waiting = TrackedUrl.objects.waiting().filter(endpoint=ENDPOINT)
+        rows = list(waiting.order_by("host", "not_before", "pk"))
+        self._recorded += [
+            Submission(url=row.url, change=row.change, page_id=row.page_id) for row in rows
+        ]
+        for row in rows:
+            row.state, row.reason, row.sent_at = UrlState.ACCEPTED, "", row.not_before
+            row.not_before = None
+        fields = ["state", "reason", "sent_at", "not_before"]
+        TrackedUrl.objects.bulk_update(rows, fields, batch_size=LIST_SIZE)
 
     def _difference(self, missing: set[str], unexpected: set[str]) -> str:
         changes = {submission.url: submission.change for submission in self._recorded}

@@ -82,7 +82,7 @@ def tracked(home: Page) -> Callable[..., TrackedUrl]:
             "attempts": 1,
             **fields,
         }
-        channels.ensure(values["endpoint"], [values["host"]])
+        channels.ensure((values["endpoint"], host) for host in ("", values["host"]))
         return TrackedUrl.objects.create(**values)
 
     return make
@@ -121,10 +121,18 @@ def submission(home: Page) -> Callable[..., Submission]:
             "started_at": now,
             "finished_at": now + timedelta(seconds=1),
             "status": 200,
-            "outcome": "accepted",
+            "state": "accepted",
             "urls": [f"https://{HOST}/en/news/"],
             **fields,
         }
+        values["urls"] = [
+            entry if isinstance(entry, dict) else entry_of(entry) for entry in values["urls"]
+        ]
         return Submission.objects.create(**values)
 
     return make
+
+
+def entry_of(url: str) -> dict[str, Any]:
+    """Return a URL as a submission keeps it."""
+    return {"id": 1, "version": 1, "url": url, "change": "updated", "page": None}

@@ -36,9 +36,9 @@ class TestSubmissions:
         urls = ["https://www.example.com/"]
         submission(started_at=NOW, urls=urls * 3)
         submission(started_at=NOW, urls=urls * 2)
-        submission(started_at=NOW, outcome="unprocessable")
-        submission(started_at=NOW, outcome="server_error")
-        submission(started_at=NOW, outcome="rate_limited")
+        submission(started_at=NOW, state="rejected")
+        submission(started_at=NOW, state="pending")
+        submission(started_at=NOW, state="pending")
         submission(started_at=NOW - timedelta(days=29), urls=urls * 7)
         submission(started_at=NOW - timedelta(days=30))
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from wagtail.models import Page
 
 from example_site.engine import Answer
-from tests.admin.conftest import ADMIN, HOST
+from tests.admin.conftest import ADMIN, HOST, entry_of
 from tests.admin.test_urls_report import queries, rows, shown
 from tests.factories import make_page, publish
 from wagtail_indexnow.models import Submission
@@ -23,21 +23,26 @@ REPORT = f"{ADMIN}submissions/"
 
 class TestList:
     @pytest.mark.parametrize(
-        ("outcome", "label", "sentence"),
+        ("state", "reason", "label", "sentence"),
         [
-            ("accepted", "Told", ""),
-            ("unprocessable", "Rejected", "The engine rejected the URLs."),
-            ("bad_request", "Rejected", "The engine rejected the request."),
-            ("server_error", "Kept for another try", "The engine had a fault."),
-            ("rate_limited", "Kept for another try", "The engine asked us to slow down."),
-            ("dry_run", "Dry run", "Dry run: nothing is really sent."),
-            ("", "On its way", ""),
+            ("accepted", "", "Told", ""),
+            ("rejected", "unprocessable", "Rejected", "The engine rejected the URLs."),
+            ("rejected", "too_large", "Rejected", "The engine found the request too large."),
+            ("pending", "server_error", "Kept for another try", "The engine had a fault."),
+            ("pending", "too_large", "Kept for another try", "The engine found the request"),
+            ("skipped", "dry_run", "Dry run", "Dry run: nothing is really sent."),
         ],
     )
     def test_says_what_became_of_it(
-        self, outcome: str, label: str, sentence: str, superuser: Client, submission: Any
+        self,
+        state: str,
+        reason: str,
+        label: str,
+        sentence: str,
+        superuser: Client,
+        submission: Any,
     ) -> None:
-        submission(outcome=outcome)
+        submission(state=state, reason=reason)
 
         page = shown(superuser, report=REPORT)
 
@@ -48,24 +53,23 @@ class TestList:
         ("query", "found"),
         [
             ("?outcome=told", {"accepted"}),
-            ("?outcome=rejected", {"unprocessable"}),
-            ("?outcome=kept", {"server_error"}),
-            ("?outcome=dry_run", {"dry_run"}),
-            ("?outcome=in_flight", {""}),
-            (
-                "?host=www.example.com",
-                {"accepted", "unprocessable", "server_error", "dry_run", ""},
-            ),
+            ("?outcome=rejected", {"rejected"}),
+            ("?outcome=kept", {"kept"}),
+            ("?outcome=dry_run", {"skipped"}),
+            ("?outcome=in_flight", {"in flight"}),
+            ("?host=www.example.com", {"accepted", "rejected", "kept", "skipped", "in flight"}),
         ],
     )
     def test_finds_by_outcome(
         self, query: str, found: set[str], superuser: Client, submission: Any, tracked: Any
     ) -> None:
         tracked(None)
-        for outcome in ("accepted", "unprocessable", "server_error", "dry_run", ""):
-            submission(outcome=outcome)
+        for state in ("accepted", "rejected", "skipped"):
+            submission(state=state, error_code=state)
+        submission(state="pending", error_code="kept")
+        submission(state="pending", error_code="in flight", finished_at=None)
 
-        assert {row.outcome for row in rows(superuser, query, REPORT)} == found
+        assert {row.error_code for row in rows(superuser, query, REPORT)} == found
 
     def test_counts_urls_without_reading_them(self, superuser: Client, submission: Any) -> None:
         submission(urls=[f"https://{HOST}/{number}/" for number in range(1234)])
@@ -92,7 +96,7 @@ class TestList:
         assert queries(superuser, REPORT) == few
 
     def test_csv_has_a_row_for_each(self, superuser: Client, submission: Any) -> None:
-        submission(excerpt="Bad Request", status=400, outcome="bad_request")
+        submission(excerpt="Bad Request", status=400, state="rejected", reason="bad_request")
 
         text = superuser.get(f"{REPORT}?export=csv").getvalue().decode()
 
@@ -108,11 +112,13 @@ class TestOne:
             started_at=datetime(2026, 11, 3, 14, 5, tzinfo=UTC),
             finished_at=datetime(2026, 11, 3, 14, 5, 1, 500_000, tzinfo=UTC),
             status=422,
-            outcome="unprocessable",
+            state="rejected",
+            reason="unprocessable",
             error_code="InvalidUrls",
             excerpt="URLs of another host",
+            urls=[{**entry_of(f"https://{HOST}/en/news/"), "page": news.pk}],
         )
-        tracked(news, submission=sent)
+        tracked(news, page_id=None, submission=sent.pk + 1)  # what came later changes nothing
 
         page = shown(superuser, report=f"{REPORT}{sent.pk}/")
 
@@ -150,7 +156,8 @@ class TestOne:
         assert "2 more URLs are not shown." in page
 
     def test_without_an_answer(self, superuser: Client, submission: Any) -> None:
-        sent = submission(status=None, finished_at=None, outcome="no_response", endpoint="gone")
+        fields = {"state": "pending", "reason": "no_response", "endpoint": "gone"}
+        sent = submission(status=None, finished_at=None, **fields)
 
         page = shown(superuser, report=f"{REPORT}{sent.pk}/")
 

@@ -56,7 +56,7 @@ class TestRow:
     def test_names_a_deleted_page_without_a_link(
         self, superuser: Client, tracked: Any, news: Page, go_live: Any
     ) -> None:
-        tracked(None, intent=go_live(news))
+        tracked(None, intent=go_live(news).pk)
 
         page = shown(superuser)
 
@@ -90,7 +90,7 @@ class TestRow:
         self, superuser: Client, news: Page, tracked: Any, submission: Any
     ) -> None:
         sent = submission()
-        tracked(news, last_status=200, submission=sent)
+        tracked(news, last_status=200, submission=sent.pk)
 
         assert f"{ADMIN}submissions/{sent.pk}/" in shown(superuser)
 

@@ -18,6 +18,7 @@ from django.utils import timezone
 from wagtail.models import Page, Site
 from wagtail.users.models import UserProfile
 
+from tests.admin.conftest import entry_of
 from tests.conftest import IndexNow
 from tests.factories import make_page, publish
 from wagtail_indexnow.ledger import channels
@@ -155,7 +156,7 @@ def museum(home: Page, indexnow: Any) -> dict[str, Any]:
     _add_schedule(pages)
     return {
         "pages": pages,
-        "submission": Submission.objects.filter(outcome="unprocessable").latest("started_at").pk,
+        "submission": Submission.objects.filter(state="rejected").latest("started_at").pk,
         "url": TrackedUrl.objects.order_by("pk")[0].pk,
     }
 
@@ -171,13 +172,16 @@ def _add_trouble() -> None:
     waiting.save()
     rejected.state, rejected.reason, rejected.last_status = "rejected", "unprocessable", 422
     rejected.save()
-    channels.hold("engine", "", reason="rate_limited", until=now + timedelta(hours=1))
+    row = channels.lock_one("engine", "")
+    assert row is not None
+    channels.pause(row, reason="rate_limited", until=now + timedelta(hours=1), now=now)
 
 
 def _add_history() -> None:
-    outcomes = [("accepted", 200)] * 8 + [("server_error", 503), ("unprocessable", 422)]
+    outcomes = [("accepted", "", 200)] * 8
+    outcomes += [("pending", "server_error", 503), ("rejected", "unprocessable", 422)]
     for number in range(90):
-        outcome, status = outcomes[number * 7 % len(outcomes)]
+        state, reason, status = outcomes[number * 7 % len(outcomes)]
         started_at = timezone.now() - timedelta(hours=3 + number * 8)
         Submission.objects.create(
             endpoint="engine",
@@ -185,8 +189,9 @@ def _add_history() -> None:
             started_at=started_at,
             finished_at=started_at + timedelta(milliseconds=340),
             status=status,
-            outcome=outcome,
-            urls=[f"https://{HOST}/en/page-{n}/" for n in range(1 + number * 5 % 23)],
+            state=state,
+            reason=reason,
+            urls=[entry_of(f"https://{HOST}/en/page-{n}/") for n in range(1 + number * 5 % 23)],
             error_code="InvalidRequestParameters" if status == 422 else "",
             excerpt='{"message": "One URL is not of this host."}' if status == 422 else "",
         )

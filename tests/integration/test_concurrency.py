@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 
 import pytest
 import time_machine
-from django.db import connection, connections, transaction
+from django.db import connection, connections, transaction  # noqa: F401 - for skipif
 from django.utils import timezone
 
 from wagtail_indexnow import clock
-from wagtail_indexnow.constants import Change, Reason, UrlState
+from wagtail_indexnow.constants import Change, Reason, SubmissionState
 from wagtail_indexnow.ledger import channels, tracked_urls
 from wagtail_indexnow.ledger.tracked_urls import Marked
 from wagtail_indexnow.models import Channel, HostKey, Submission, TrackedUrl
-from wagtail_indexnow.relay import maintenance
 from wagtail_indexnow.submission import claims, keys
+from wagtail_indexnow.submission.claims import Batch, Claim
 from wagtail_indexnow.submission.responses import Answer, Verdict
 
 DATABASE_NOW = clock.now  # before a fixture replaces it
@@ -55,119 +55,116 @@ def marks(count: int, change: str = Change.ADDED) -> list[Marked]:
     ]
 
 
+def row(host: str = HOST, endpoint: str = "indexnow") -> Channel:
+    return Channel.objects.get(endpoint=endpoint, host=host)
+
+
+def batch(host: str = HOST, endpoint: str = "indexnow") -> Batch:
+    return claims.read(row(host, endpoint), now=clock.now())
+
+
 def test_c59_no_url_is_claimed_by_two_workers() -> None:
+    """They have read the same URLs, before any of them claims."""
     tracked_urls.mark(marks(400), now=clock.now())
+    read = batch()
 
-    def claim(number: int) -> list[str]:
-        taken: list[str] = []
-        while claimed := claims.claim("indexnow", HOST, now=clock.now(), limit=30):
-            taken += claimed.urls
-        return taken
+    claimed = at_once(lambda number: claims.claim(read, key=""))
 
-    taken = [url for urls in at_once(claim) for url in urls]
-
-    assert len(taken) == len(set(taken)) == 400
-    assert sum(len(submission.urls) for submission in Submission.objects.all()) == 400
-
-
-def test_where_rows_cannot_be_skipped_over_no_url_is_claimed_twice_either(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    features = type(connection.features)
-    monkeypatch.setattr(features, "has_select_for_update_skip_locked", False)
-    tracked_urls.mark(marks(200), now=clock.now())
-
-    def claim(number: int) -> list[str]:
-        claimed = claims.claim("indexnow", HOST, now=clock.now(), limit=100)
-        return claimed.urls if claimed else []
-
-    taken = [url for urls in at_once(claim, 2) for url in urls]
-
-    assert len(taken) == len(set(taken)) >= 100
+    assert sum(isinstance(found, Claim) for found in claimed) == 1
+    assert Submission.objects.get().url_count == 400
 
 
 def test_c60_one_slot_goes_to_one_worker() -> None:
     for round_number in range(10):
         endpoint = f"endpoint{round_number}"
-        channels.ensure(endpoint, [HOST])
+        channels.ensure([(endpoint, ""), (endpoint, HOST)])
+        read = batch(endpoint=endpoint)
 
-        def take(number: int, endpoint: str = endpoint) -> Any:
-            return channels.take_slot(endpoint, HOST)
+        claimed = at_once(lambda number, read=read: claims.claim(read, key=""))  # type: ignore[misc]
 
-        assert sum(slot is not None for slot in at_once(take)) == 1
+        assert sum(isinstance(found, Claim) for found in claimed) == 1
 
 
 def test_a_slot_of_an_endpoint_goes_to_one_of_several_hosts() -> None:
     hosts = [f"{number}.example.com" for number in range(WORKERS)]
-    channels.ensure("one", hosts)
+    channels.ensure([("one", ""), *(("one", host) for host in hosts)])
+    batches = [batch(host, "one") for host in hosts]
 
-    slots = at_once(lambda number: channels.take_slot("one", hosts[number]))
+    claimed = at_once(lambda number: claims.claim(batches[number], key=""))
 
-    assert sum(slot is not None for slot in slots) == 1
-    waiting = Channel.objects.exclude(host="").exclude(not_before=None)
-    assert waiting.count() == 1
+    assert sum(isinstance(found, Claim) for found in claimed) == 1
+    assert Channel.objects.filter(lease_until__isnull=False).count() == 1
+    # The others learn when the next slot is.
+    assert sum(isinstance(found, datetime) for found in claimed) == WORKERS - 1
 
 
-def test_marking_in_any_order_while_settling_never_deadlocks() -> None:
+def test_one_worker_takes_over_what_another_left() -> None:
+    tracked_urls.mark(marks(10), now=clock.now())
+    claims.claim(batch(), key="")
+    Channel.objects.exclude(host="").update(lease_until=clock.now() - timedelta(seconds=1))
+
+    taken = at_once(lambda number: claims.take_over(row().pk))
+
+    assert sum(found is not None for found in taken) == 1
+
+
+def test_marking_in_any_order_while_settling_never_deadlocks(settings: Any) -> None:
+    settings.WAGTAIL_INDEXNOW = {
+        "ENABLED": True,
+        "RATE_LIMIT": 1_000_000,
+        "HOST_INTERVAL": 0,
+        "RESUBMIT_AFTER": 0,
+    }
     now = clock.now()
     tracked_urls.mark(marks(300), now=now)
 
     def work(number: int) -> None:
         shuffled = marks(300, Change.UPDATED)
-        for _ in range(5):
+        for _ in range(10):
             random.shuffle(shuffled)
             if number % 2:
                 with transaction.atomic():
-                    tracked_urls.mark(shuffled[:200], now=now)
-            elif claimed := claims.claim("indexnow", HOST, now=now, limit=150):
-                claims.record(
-                    claimed,
-                    Answer(status=500),
-                    Verdict(
-                        url_state=UrlState.PENDING,
-                        reason=Reason.SERVER_ERROR,
-                        retry=timedelta(0),
-                    ),
-                    now=now,
-                )
+                    tracked_urls.mark(shuffled[:200], now=clock.now())
+            elif isinstance(claimed := claims.claim(batch(), key=""), Claim):
+                verdict = Verdict(state=SubmissionState.ACCEPTED, proven=True)
+                claims.record_response(claimed, Answer(status=200), verdict)
+                claims.settle(claimed.submission.pk, claimed.channel.pk, claimed.token)
 
     at_once(work)
 
-    assert TrackedUrl.objects.filter(lease_until=None).count() == 300
+    assert Channel.objects.get(host=HOST).lease_until is None
+    assert channels.compare() == 0
 
 
-def test_marking_while_history_is_pruned_never_deadlocks(settings: Any) -> None:
-    settings.WAGTAIL_INDEXNOW = {**settings.WAGTAIL_INDEXNOW, "RETENTION_DAYS": 1}
-    now = clock.now()
-    tracked_urls.mark(marks(400), now=now)
-    for pk in TrackedUrl.objects.order_by("-pk").values_list("pk", flat=True):
-        # Written last to first: that is the order in which a plain UPDATE would find them.
-        TrackedUrl.objects.filter(pk=pk).update(attempts=1)
+def test_lost_updates_of_ready_at_are_prevented_by_a_second_statement(settings: Any) -> None:
+    """recompute: whoever waited for a channel's lock must see what was written meanwhile."""
+    tracked_urls.mark(marks(40), now=clock.now())
 
     def work(number: int) -> None:
-        for _ in range(5):
-            if number % 2:
-                tracked_urls.mark(marks(400, Change.UPDATED), now=now)
-            else:
-                make_old_history(now - timedelta(days=2))
-                maintenance.prune()
+        for _ in range(10):
+            change = random.choice([Change.ADDED, Change.REMOVED])
+            tracked_urls.mark(marks(40, change)[number * 10 : number * 10 + 10], now=clock.now())
 
     at_once(work)
 
-    assert not Submission.objects.exists()
+    assert channels.compare() == 0
 
 
-def make_old_history(then: datetime) -> None:
-    """Make a submission that all URLs name."""
-    with transaction.atomic():  # as a claim does: nobody may prune it before
-        submission = Submission.objects.create(
-            endpoint="indexnow", host=HOST, started_at=then, urls=[]
-        )
-        tracked_urls.lock_still(TrackedUrl.objects.all(), pks()).update(submission=submission)
+def test_several_channels_marked_in_any_order_never_deadlock() -> None:
+    def work(number: int) -> None:
+        for _ in range(5):
+            several = [
+                Marked(url=f"https://{host}/{n}/", host=host, change=Change.UPDATED, page_id=n)
+                for host in (f"{letter}.example.com" for letter in "abcdef")
+                for n in range(20)
+            ]
+            random.shuffle(several)
+            with transaction.atomic():
+                tracked_urls.mark(several[:80], now=clock.now())
 
+    at_once(work)
 
-def pks() -> list[int]:
-    return list(TrackedUrl.objects.values_list("pk", flat=True))
+    assert channels.compare() == 0
 
 
 def test_new_urls_marked_by_two_workers_in_any_order_are_one_row_each() -> None:
@@ -182,13 +179,13 @@ def test_new_urls_marked_by_two_workers_in_any_order_are_one_row_each() -> None:
     assert set(TrackedUrl.objects.values_list("version", flat=True)) == {WORKERS}
 
 
-def test_holds_of_two_workers_lose_no_strike() -> None:
-    channels.ensure("one", [])
+def test_pauses_of_several_workers_lose_no_strike() -> None:
+    channels.ensure([("one", ""), ("one", HOST)])
     until = clock.now()
 
-    at_once(lambda number: channels.hold("one", "", reason=Reason.RATE_LIMITED, until=until))
+    at_once(lambda number: channels.pause_host("one", HOST, reason=Reason.KEY_FILE, until=until))
 
-    assert Channel.objects.get().strikes == WORKERS
+    assert row(endpoint="one").strikes == WORKERS
 
 
 def test_workers_agree_on_one_key() -> None:
@@ -221,8 +218,30 @@ def test_c60_workers_whose_clocks_are_90_s_apart_keep_one_pace(
 ) -> None:
     monkeypatch.setattr(clock, "now", DATABASE_NOW)
     hosts = ["a.example.com", "b.example.com"]
-    channels.ensure("one", hosts)
+    channels.ensure([("one", ""), *(("one", host) for host in hosts)])
+    batches = [batch(host, "one") for host in hosts]
 
-    assert channels.take_slot("one", hosts[0])
+    assert isinstance(claims.claim(batches[0], key=""), Claim)
     with time_machine.travel(datetime.now(UTC) + timedelta(seconds=90)):
-        assert not channels.take_slot("one", hosts[1])
+        assert isinstance(claims.claim(batches[1], key=""), datetime)
+
+
+def test_r38_an_editors_clock_that_is_ahead_makes_nothing_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R38: a web server ten minutes ahead marks, pauses, resumes and resubmits."""
+    monkeypatch.setattr(clock, "now", DATABASE_NOW)
+    with time_machine.travel(datetime.now(UTC) + timedelta(minutes=10)):
+        tracked_urls.mark(marks(2, Change.REMOVED), now=clock.now())
+        channels.pause_host("indexnow", HOST, reason=Reason.KEY_FILE, until=clock.now())
+        channels.resume("indexnow", HOST)
+        tracked_urls.resubmit(pks(), now=clock.now())
+
+    soon = DATABASE_NOW() + timedelta(minutes=1, seconds=5)  # *Resume* keeps the host's pace
+    assert row().ready_at is not None
+    assert row().ready_at <= soon
+    assert not TrackedUrl.objects.filter(not_before__gt=DATABASE_NOW()).exists()
+
+
+def pks() -> list[int]:
+    return list(TrackedUrl.objects.values_list("pk", flat=True))

@@ -47,12 +47,14 @@ def test_c60_four_workers_keep_the_endpoints_pace_over_five_hosts(
     courier = DramatiqCourier()
 
     def everything_was_sent() -> bool:
-        worker_thread.survive(courier)
+        worker_thread.tick_and_log_faults(courier)
         return len(engine.submissions) == len(HOSTS)
 
     wait_until(everything_was_sent, seconds=60)
 
     times = sorted(record.monotonic for record in engine.submissions)
-    assert all(later - earlier >= 0.9 for earlier, later in pairwise(times)), times
+    # A slot may be taken half a slot late without moving the next one.
+    assert all(later - earlier >= 0.4 for earlier, later in pairwise(times)), times
+    assert times[-1] - times[0] >= len(HOSTS) - 1 - 0.6, times
     assert sorted(record.parsed["host"] for record in engine.submissions) == HOSTS
     assert set(TrackedUrl.objects.values_list("state", flat=True)) == {"accepted"}

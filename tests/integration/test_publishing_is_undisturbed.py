@@ -19,7 +19,7 @@ from wagtail_indexnow import tasks
 from wagtail_indexnow.models import Intent
 from wagtail_indexnow.relay.dispatch import run_maintenance
 from wagtail_indexnow.relay.senders import DramatiqCourier
-from wagtail_indexnow.relay.worker_thread import survive
+from wagtail_indexnow.relay.worker_thread import tick_and_log_faults
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "https://www.example.com/en/news/"
@@ -184,7 +184,7 @@ def test_d16_broker_that_is_away_delays_and_loses_nothing(
     publish(news)
     indexnow.travel_to(Intent.objects.get().run_at)
     with caplog.at_level(logging.WARNING):
-        survive(DramatiqCourier())
+        tick_and_log_faults(DramatiqCourier())
 
     assert "interrupted" in caplog.text
     untouched = Intent.objects.get()

@@ -9,10 +9,10 @@ from wagtail.models import Page, PageViewRestriction
 from example_site.engine import Engine
 from tests.factories import make_page, make_site
 from wagtail_indexnow import clock
-from wagtail_indexnow.constants import Change, Kind, Reason, UrlState
+from wagtail_indexnow.constants import Change, Reason, UrlState
 from wagtail_indexnow.ledger import tracked_urls
 from wagtail_indexnow.ledger.tracked_urls import Marked
-from wagtail_indexnow.models import Intent, TrackedUrl
+from wagtail_indexnow.models import PublicUrl, TrackedUrl
 from wagtail_indexnow.submission.submitting import submit_channel as submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -39,9 +39,9 @@ def section() -> Page:
 
 def mark(page: Page) -> None:
     url = f"https://{HOST}/en/{page.slug}/"
-    tracked_urls.mark(
-        [Marked(url=url, host=HOST, change=Change.ADDED, page_id=page.pk)], now=clock.now()
-    )
+    marked = Marked(url=url, host=HOST, change=Change.ADDED, page_id=page.pk)
+    tracked_urls.mark([marked], now=clock.now())
+    PublicUrl.objects.create(page_id=page.pk, url=url, url_hash=marked.url_hash, host=HOST)
 
 
 def test_w29_a_page_under_a_section_that_was_hidden_meanwhile_is_not_sent(
@@ -58,8 +58,7 @@ def test_w29_a_page_under_a_section_that_was_hidden_meanwhile_is_not_sent(
 
     assert engine.requests == []
     url = TrackedUrl.objects.get()
-    assert (url.state, url.reason) == (UrlState.SKIPPED, Reason.WITHDRAWN)
-    assert Intent.objects.filter(page_id=page.pk, kind=Kind.VISIBILITY).exists()
+    assert (url.state, url.reason) == (UrlState.PENDING, Reason.NOT_PUBLIC_YET)
 
 
 @pytest.mark.parametrize("way", ["offline", "gone"])
@@ -74,9 +73,27 @@ def test_a_page_that_went_past_all_signals_is_not_sent(
         rows.update(live=False)
     else:
         page.delete()
-        Intent.objects.all().delete()
-        TrackedUrl.objects.filter(page_id=page.pk).update(change=Change.ADDED)
 
     assert submit("one", HOST) == "accepted"
 
     assert engine.urls() == [f"https://{HOST}/en/section/"]
+
+
+def test_a_url_that_another_page_has_too_passes_while_one_of_them_is_public(
+    engine: Engine, section: Page
+) -> None:
+    page = make_page(section, "article", live=True)
+    mark(page)
+    row = PublicUrl.objects.get()
+    shared = {"url": row.url, "url_hash": row.url_hash, "host": HOST}
+    PublicUrl.objects.create(page_id=section.pk, **shared)
+    Page.objects.filter(pk=page.pk).update(live=False)
+    assert submit("one", HOST) == "accepted"
+
+
+def test_a_url_that_no_page_has_passes(engine: Engine, section: Page) -> None:
+    mark(section)
+    PublicUrl.objects.all().delete()
+    Page.objects.filter(pk=section.pk).update(live=False)
+
+    assert submit("one", HOST) == "accepted"

@@ -9,6 +9,8 @@ from typing import Any
 import dramatiq
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from dramatiq import Message, Worker
 from dramatiq.brokers.stub import StubBroker
@@ -17,14 +19,21 @@ from tests.factories import make_page, publish
 from tests.schedules import FIRST_PAGE_ID, add_schedules
 from tests.testapp.models import ArticlePage
 from wagtail_indexnow import worker
-from wagtail_indexnow.constants import Change, Kind
-from wagtail_indexnow.ledger import intents, tracked_urls
+from wagtail_indexnow.constants import Change, Kind, Reason
+from wagtail_indexnow.ledger import channels, intents, tracked_urls
 from wagtail_indexnow.ledger.tracked_urls import Marked
 from wagtail_indexnow.models import Channel, Heartbeat, Intent
-from wagtail_indexnow.relay import worker_thread
-from wagtail_indexnow.relay.dispatch import Tick, next_due, run_maintenance, run_until_idle, tick
+from wagtail_indexnow.relay import dispatch, worker_thread
+from wagtail_indexnow.relay.dispatch import (
+    UNCLAIMED_MESSAGES,
+    Tick,
+    next_due,
+    run_maintenance,
+    run_until_idle,
+    tick,
+)
 from wagtail_indexnow.relay.senders import DramatiqCourier, InlineCourier
-from wagtail_indexnow.relay.worker_thread import RelayMiddleware, relay_until, survive
+from wagtail_indexnow.relay.worker_thread import RelayMiddleware, relay_until, tick_and_log_faults
 from wagtail_indexnow.submission import submitting
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -71,10 +80,13 @@ def due_pages(count: int, **fields: Any) -> list[Intent]:
     return list(Intent.objects.order_by("pk"))
 
 
-def ready_url(host: str = "www.example.com") -> None:
+def mark_of(host: str) -> Marked:
     url = f"https://{host}/en/news/"
-    mark = Marked(url=url, host=host, change=Change.ADDED, page_id=None)
-    tracked_urls.mark([mark], now=timezone.now())
+    return Marked(url=url, host=host, change=Change.ADDED, page_id=None)
+
+
+def ready_url(host: str = "www.example.com") -> None:
+    tracked_urls.mark([mark_of(host)], now=timezone.now())
 
 
 def later(indexnow: Any, **amount: float) -> None:
@@ -325,16 +337,161 @@ def test_channel_with_ready_urls_is_handed_over_once_for_each_lease(
     }
 
 
-@pytest.mark.parametrize("held", ["", "www.example.com"], ids=["endpoint", "host"])
-def test_held_channel_is_left_until_its_hold_ends(indexnow: Any, held: str) -> None:
+def test_a_paused_endpoint_is_left_until_its_pause_ends(indexnow: Any) -> None:
+    ready_url()
+    until = timezone.now() + timedelta(minutes=10)
+    Channel.objects.filter(host="").update(not_before=until)
+
+    assert tick(DramatiqCourier()) == NOTHING
+    indexnow.travel_to(until)
+    assert tick(DramatiqCourier()) == Tick(channels=1)
+
+
+def test_a_paused_host_is_left_until_its_pause_ends_and_no_other(
+    indexnow: Any, broker: StubBroker
+) -> None:
     ready_url()
     ready_url("other.example.com")
     until = timezone.now() + timedelta(minutes=10)
-    Channel.objects.filter(host=held).update(not_before=until)
+    channels.pause_host("engine", "www.example.com", reason=Reason.KEY_FILE, until=until)
 
-    assert tick(DramatiqCourier()).channels == (0 if held == "" else 1)
+    for _slot in range(3):
+        tick(DramatiqCourier())
+        later(indexnow, seconds=1)
+    assert hosts_of(take(broker)) == ["other.example.com"]
     indexnow.travel_to(until)
-    assert tick(DramatiqCourier()).channels == 2
+    for _slot in range(2):
+        tick(DramatiqCourier())
+        later(indexnow, seconds=1)
+    assert "www.example.com" in hosts_of(take(broker))
+
+
+def test_r50_one_message_for_each_slot_to_the_channel_that_has_been_ready_longest(
+    indexnow: Any, broker: StubBroker
+) -> None:
+    """R50"""
+    indexnow.configure(RATE_LIMIT=12)
+    for number in range(20):
+        ready_url(f"{number:02}.example.com")
+        later(indexnow, seconds=0.001)
+
+    handed = []
+    for _second in range(60):
+        handed.append(tick(DramatiqCourier()).channels)
+        later(indexnow, seconds=1)
+
+    assert sum(handed) == 12
+    assert max(handed) == 1
+    assert hosts_of(take(broker)) == [f"{number:02}.example.com" for number in range(12)]
+
+
+def test_hand_over_stops_at_16_messages_that_nobody_claims(
+    indexnow: Any, broker: StubBroker
+) -> None:
+    indexnow.configure(RATE_LIMIT=60)
+    for number in range(30):
+        ready_url(f"{number:02}.example.com")
+
+    for _second in range(50):
+        tick(DramatiqCourier())
+        later(indexnow, seconds=1)
+
+    assert len(take(broker)) == UNCLAIMED_MESSAGES
+    channels.drop(Channel.objects.get(host="07.example.com").pk)
+    assert tick(DramatiqCourier()) == Tick(channels=1)
+
+
+def test_several_slots_that_are_due_at_once_are_handed_over_at_once(
+    indexnow: Any, broker: StubBroker
+) -> None:
+    """A relay that looks ten times a second serves a hundred slots a second."""
+    indexnow.configure(RATE_LIMIT=6_000)
+    for number in range(16):
+        ready_url(f"{number:02}.example.com")
+    tick(DramatiqCourier())
+    handed = len(take(broker))
+    Channel.objects.exclude(host="").update(handed_at=None)
+    later(indexnow, seconds=0.1)
+
+    assert tick(DramatiqCourier()).channels == 10
+    assert handed == 1
+
+
+def test_a_look_says_when_the_next_slot_comes_that_a_channel_waits_for(indexnow: Any) -> None:
+    indexnow.configure(RATE_LIMIT=30, RELAY_INTERVAL=60)
+    ready_url()
+    assert tick(DramatiqCourier()).next_slot_in is None
+    ready_url("other.example.com")
+    ready_url("third.example.com")
+    later(indexnow, seconds=2)
+
+    last = tick(DramatiqCourier())
+
+    assert last.next_slot_in == timedelta(seconds=2)
+    assert worker_thread._pause_s(last) == 2.0
+    assert worker_thread._pause_s(NOTHING) == 60.0
+    soon = Tick(next_slot_in=timedelta(0))
+    assert worker_thread._pause_s(soon) == worker_thread.SHORTEST_PAUSE_S
+
+
+def test_a_look_says_when_a_channel_gets_ready_before_the_next_look(indexnow: Any) -> None:
+    indexnow.configure(RELAY_INTERVAL=60)
+    ready_url()
+    soon = timezone.now() + timedelta(seconds=30)
+    channels.pause_host("engine", "www.example.com", reason=Reason.KEY_FILE, until=soon)
+
+    assert tick(DramatiqCourier()).next_slot_in == timedelta(seconds=30)
+
+
+def test_two_relays_share_the_slots_of_an_endpoint(
+    indexnow: Any, broker: StubBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have read the endpoint's row when the first of them moves its next slot."""
+    for number in range(4):
+        ready_url(f"{number}.example.com")
+    take_slots = dispatch._take_slots
+
+    def after_another_relay(own: Any, wanted: int, now: Any) -> Any:
+        monkeypatch.setattr(dispatch, "_take_slots", take_slots)
+        tick(DramatiqCourier())
+        return take_slots(own, wanted, now)
+
+    monkeypatch.setattr(dispatch, "_take_slots", after_another_relay)
+    tick(DramatiqCourier())
+
+    assert len(take(broker)) == 1
+
+
+def test_a_lease_that_ran_out_is_handed_over_although_no_url_is_ready(
+    indexnow: Any, broker: StubBroker
+) -> None:
+    ready_url()
+    until = timezone.now() + timedelta(minutes=2)
+    Channel.objects.exclude(host="").update(lease_until=until, ready_at=until)
+
+    assert tick(DramatiqCourier()) == NOTHING
+    indexnow.travel_to(until)
+    assert tick(DramatiqCourier()) == Tick(channels=1)
+
+
+@pytest.mark.parametrize("hosts", [10, 400])
+def test_r50_a_look_costs_the_same_however_many_hosts_are_ready(
+    indexnow: Any, hosts: int, django_assert_max_num_queries: Any
+) -> None:
+    """R50"""
+    tick(DramatiqCourier())
+    marks = [mark_of(f"{number}.example.com") for number in range(hosts)]
+    tracked_urls.mark(marks, now=timezone.now())
+
+    with CaptureQueriesContext(connection) as queries:
+        tick(DramatiqCourier())
+
+    assert len(queries) <= 6  # heartbeat, intents, endpoints, channels; slot and hand-over
+    assert not [query for query in queries if "trackedurl" in query["sql"]]
+
+
+def hosts_of(payloads: list[Payload]) -> list[str]:
+    return [payload["channel"]["host"] for payload in payloads]
 
 
 # Once
@@ -432,7 +589,7 @@ def test_b22_inline_goes_on_after_a_fault_and_the_command_says_so(
 ) -> None:
     ready_url("bad.example.com")
     ready_url()
-    usual = submitting.submit
+    usual = submitting.submit_channel
 
     def submit(endpoint: str, host: str) -> str:
         if host == "bad.example.com":
@@ -519,11 +676,11 @@ def test_what_lasts_is_logged_once_and_its_end_too(caplog: pytest.LogCaptureFixt
     due_pages(1)
     caplog.set_level(logging.WARNING)
 
-    is_well = survive(Interrupted(fail))
+    is_well, _tick = tick_and_log_faults(Interrupted(fail))
     for _time in range(3):
-        is_well = survive(Interrupted(fail), was_well=is_well)
+        is_well, _tick = tick_and_log_faults(Interrupted(fail), was_well=is_well)
     assert not is_well
-    assert survive(DramatiqCourier(), was_well=is_well)
+    assert tick_and_log_faults(DramatiqCourier(), was_well=is_well) == (True, Tick(intents=1))
 
     states = [record.getMessage().split()[1] for record in caplog.records]
     assert states == ["state=interrupted", "state=resumed"]
@@ -535,7 +692,7 @@ def test_fault_of_the_housework_does_not_stop_the_relay(
     due_pages(1)
     monkeypatch.setattr(worker_thread, "run_maintenance", fail)
 
-    assert not survive(DramatiqCourier())
+    assert tick_and_log_faults(DramatiqCourier()) == (False, Tick(intents=1))
 
     assert len(take(broker)) == 1
 
@@ -546,14 +703,14 @@ def test_relay_ticks_until_it_is_told_to_stop(
     indexnow.configure(RELAY_INTERVAL=0.001)
     stopping, ticks = threading.Event(), 0
 
-    def count(courier: Any, *, was_well: bool) -> bool:
+    def count(courier: Any, *, was_well: bool) -> tuple[bool, Tick]:
         nonlocal ticks
         ticks += 1
         if ticks == 3:
             stopping.set()
-        return was_well
+        return was_well, NOTHING
 
-    monkeypatch.setattr(worker_thread, "survive", count)
+    monkeypatch.setattr(worker_thread, "tick_and_log_faults", count)
     relay_until(stopping, DramatiqCourier())
 
     assert ticks == 3

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wagtail_indexnow.constants import EXCERPT_LENGTH, Reason, UrlState
+from wagtail_indexnow.constants import EXCERPT_LENGTH, Reason, SubmissionState
 from wagtail_indexnow.models import Submission
 from wagtail_indexnow.submission.redaction import excerpt_of, mask
 from wagtail_indexnow.submission.responses import (
-    HOLD_MAX,
-    HOLD_STEPS,
+    PAUSE_MAX,
+    PAUSE_STEPS,
     Answer,
-    HoldScope,
-    Standing,
+    PauseHistory,
+    PauseScope,
     Verdict,
-    hold_for,
     judge,
     needs_key_check,
+    pause_for,
     retry_after,
 )
 
@@ -46,7 +46,11 @@ def verdict(given_answer: Answer, **values: Any) -> Verdict:
 
 
 def outcome(found: Verdict) -> tuple[Any, ...]:
-    return found.url_state, found.reason, found.retry, found.hold
+    return found.state, found.reason, paused_for(found), found.pause
+
+
+def paused_for(found: Verdict) -> timedelta | None:
+    return found.pause_until and found.pause_until - NOW
 
 
 @pytest.mark.parametrize(
@@ -55,9 +59,8 @@ def outcome(found: Verdict) -> tuple[Any, ...]:
 def test_c35_c36_200_is_accepted_whatever_its_body_and_proves_the_key(body: bytes) -> None:
     found = verdict(answer(200, body))
 
-    assert outcome(found) == (UrlState.ACCEPTED, "", None, None)
+    assert outcome(found) == (SubmissionState.ACCEPTED, "", None, None)
     assert found.proven
-    assert found.outcome == "accepted"
 
 
 @pytest.mark.parametrize("status", [201, 202, 204, 299])
@@ -65,7 +68,7 @@ def test_c35_c36_200_is_accepted_whatever_its_body_and_proves_the_key(body: byte
 def test_c37_another_2xx_is_accepted_but_proves_no_key(status: int, body: str) -> None:
     found = verdict(answer(status, body))
 
-    assert outcome(found) == (UrlState.ACCEPTED, "", None, None)
+    assert outcome(found) == (SubmissionState.ACCEPTED, "", None, None)
     assert not found.proven
 
 
@@ -74,7 +77,7 @@ def test_c40_a_bad_request_is_rejected_with_its_code_and_details() -> None:
 
     found = verdict(answer(400, body))
 
-    assert outcome(found) == (UrlState.REJECTED, Reason.BAD_REQUEST, None, None)
+    assert outcome(found) == (SubmissionState.REJECTED, Reason.BAD_REQUEST, None, None)
     assert found.error_code == "InvalidRequestParameters"
     assert found.excerpt == body
 
@@ -82,7 +85,7 @@ def test_c40_a_bad_request_is_rejected_with_its_code_and_details() -> None:
 def test_c47_unprocessable_urls_are_rejected() -> None:
     found = verdict(answer(422, "Invalid urls"), url_count=7)
 
-    assert outcome(found) == (UrlState.REJECTED, Reason.UNPROCESSABLE, None, None)
+    assert outcome(found) == (SubmissionState.REJECTED, Reason.UNPROCESSABLE, None, None)
 
 
 @pytest.mark.parametrize("status", [400, 422])
@@ -102,8 +105,8 @@ def test_c41_c48_a_rejection_that_names_the_key_holds_the_channel_and_keeps_urls
 ) -> None:
     found = verdict(answer(status, body))
 
-    assert outcome(found) == (UrlState.PENDING, Reason.BAD_KEY, HOUR, HoldScope.CHANNEL)
-    assert found.hold_until == NOW + HOUR
+    assert outcome(found) == (SubmissionState.PENDING, Reason.BAD_KEY, HOUR, PauseScope.CHANNEL)
+    assert found.pause_until == NOW + HOUR
 
 
 @pytest.mark.parametrize(
@@ -126,15 +129,15 @@ def test_a_rejection_that_blames_something_else_keeps_the_channel_open(body: str
 def test_c42_a_key_still_being_verified_holds_the_channel_5_minutes_doubling_to_an_hour(
     strikes: int, minutes: int
 ) -> None:
-    standing = Standing(reason=Reason.KEY_UNVERIFIED, strikes=strikes)
+    standing = PauseHistory(reason=Reason.KEY_UNVERIFIED, strikes=strikes)
 
     found = verdict(answer(403, bing("SiteVerificationNotCompleted")), channel=standing)
 
     assert outcome(found) == (
-        UrlState.PENDING,
+        SubmissionState.PENDING,
         Reason.KEY_UNVERIFIED,
         minutes * MINUTE,
-        HoldScope.CHANNEL,
+        PauseScope.CHANNEL,
     )
 
 
@@ -146,10 +149,10 @@ def test_c43_c45_a_refusal_with_a_failing_key_file_waits_for_the_file(body: str)
     found = verdict(answer(403, body), key_check_passed=False)
 
     assert outcome(found) == (
-        UrlState.PENDING,
+        SubmissionState.PENDING,
         Reason.KEY_FILE,
         5 * MINUTE,
-        HoldScope.CHANNEL,
+        PauseScope.CHANNEL,
     )
 
 
@@ -158,15 +161,15 @@ def test_c43_c45_a_refusal_with_a_failing_key_file_waits_for_the_file(body: str)
 def test_c44_c45_b13_a_refusal_with_a_right_key_file_holds_1_6_24_hours(
     body: str, strikes: int, hours: int
 ) -> None:
-    standing = Standing(reason=Reason.KEY_REFUSED, strikes=strikes)
+    standing = PauseHistory(reason=Reason.KEY_REFUSED, strikes=strikes)
 
     found = verdict(answer(403, body), key_check_passed=True, channel=standing)
 
     assert outcome(found) == (
-        UrlState.PENDING,
+        SubmissionState.PENDING,
         Reason.KEY_REFUSED,
         hours * HOUR,
-        HoldScope.CHANNEL,
+        PauseScope.CHANNEL,
     )
     assert "rotate" in str(Reason(found.reason).label)
 
@@ -183,10 +186,10 @@ def test_c46_c54_a_wrong_address_holds_the_endpoint_and_keeps_urls(status: int) 
     found = verdict(answer(status, location="https://elsewhere.example/"))
 
     assert outcome(found) == (
-        UrlState.PENDING,
+        SubmissionState.PENDING,
         Reason.ENDPOINT_WRONG,
         HOUR,
-        HoldScope.ENDPOINT,
+        PauseScope.ENDPOINT,
     )
 
 
@@ -195,22 +198,21 @@ def test_too_large_is_split_once_and_then_rejected() -> None:
     second = verdict(answer(413), url_count=2, was_split=True)
     single = verdict(answer(413))
 
-    assert outcome(first) == (UrlState.PENDING, Reason.TOO_LARGE, timedelta(0), None)
-    assert first.split
-    assert outcome(second) == (UrlState.REJECTED, Reason.TOO_LARGE, None, None)
-    assert outcome(single) == (UrlState.REJECTED, Reason.TOO_LARGE, None, None)
+    assert outcome(first) == (SubmissionState.PENDING, Reason.TOO_LARGE, None, None)
+    assert outcome(second) == (SubmissionState.REJECTED, Reason.TOO_LARGE, None, None)
+    assert outcome(single) == (SubmissionState.REJECTED, Reason.TOO_LARGE, None, None)
 
 
 def test_c49_b07_429_with_retry_after_holds_the_endpoint_that_long() -> None:
     found = verdict(answer(429, retry_after="120"))
 
     assert outcome(found) == (
-        UrlState.PENDING,
+        SubmissionState.PENDING,
         Reason.RATE_LIMITED,
         timedelta(seconds=120),
-        HoldScope.ENDPOINT,
+        PauseScope.ENDPOINT,
     )
-    assert found.hold_until == NOW + timedelta(seconds=120)
+    assert found.pause_until == NOW + timedelta(seconds=120)
 
 
 @pytest.mark.parametrize(
@@ -231,40 +233,40 @@ def test_c49_b07_429_with_retry_after_holds_the_endpoint_that_long() -> None:
 def test_c50_429_without_a_usable_retry_after_doubles_from_an_hour_to_a_day(
     value: str, strikes: int, hours: int
 ) -> None:
-    standing = Standing(reason=Reason.RATE_LIMITED, strikes=strikes)
+    standing = PauseHistory(reason=Reason.RATE_LIMITED, strikes=strikes)
 
     found = verdict(answer(429, retry_after=value), endpoint=standing)
 
     assert outcome(found) == (
-        UrlState.PENDING,
+        SubmissionState.PENDING,
         Reason.RATE_LIMITED,
         hours * HOUR,
-        HoldScope.ENDPOINT,
+        PauseScope.ENDPOINT,
     )
 
 
 def test_c50_strikes_of_another_hold_do_not_lengthen_this_one() -> None:
-    standing = Standing(reason=Reason.ENDPOINT_WRONG, strikes=5)
+    standing = PauseHistory(reason=Reason.ENDPOINT_WRONG, strikes=5)
 
-    assert verdict(answer(429), endpoint=standing).retry == HOUR
+    assert paused_for(verdict(answer(429), endpoint=standing)) == HOUR
 
 
 @given(strikes=st.integers(0, 1000), jitter=st.floats(0, 1))
 def test_c50_jitter_only_lengthens_a_little_and_never_past_a_day(
     strikes: int, jitter: float
 ) -> None:
-    plain = hold_for(Reason.RATE_LIMITED, strikes)
+    plain = pause_for(Reason.RATE_LIMITED, strikes)
 
-    jittered = hold_for(Reason.RATE_LIMITED, strikes, jitter)
+    jittered = pause_for(Reason.RATE_LIMITED, strikes, jitter)
 
-    assert plain <= jittered <= min(plain * 1.1, HOLD_MAX)
+    assert plain <= jittered <= min(plain * 1.1, PAUSE_MAX)
 
 
 def test_jitter_spreads_what_many_sites_share_and_not_the_wait_for_ones_own_key() -> None:
     limited = verdict(answer(429), jitter=1.0)
     unverified = verdict(answer(403, bing("SiteVerificationNotCompleted")), jitter=1.0)
 
-    assert (limited.retry, unverified.retry) == (1.1 * HOUR, 5 * MINUTE)
+    assert (paused_for(limited), paused_for(unverified)) == (1.1 * HOUR, 5 * MINUTE)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +299,7 @@ def test_retry_after_is_read_where_the_site_uses_naive_times(settings: Any) -> N
 def test_no_retry_after_ever_raises_or_exceeds_a_day(value: str) -> None:
     delay = retry_after(answer(429, retry_after=value), NOW)
 
-    assert delay is None or timedelta(0) < delay <= HOLD_MAX
+    assert delay is None or timedelta(0) < delay <= PAUSE_MAX
 
 
 @pytest.mark.parametrize("status", [408, 425, 500, 502, 503, 504, 520, 599])
@@ -305,8 +307,7 @@ def test_c52_a_server_fault_is_tried_again_by_the_urls_own_number_of_tries(statu
     # The list's delays differ; the design's are 60 s, 300 s, 900 s, then hourly.
     found = verdict(answer(status))
 
-    assert outcome(found) == (UrlState.PENDING, Reason.SERVER_ERROR, None, None)
-    assert not found.split
+    assert outcome(found) == (SubmissionState.PENDING, Reason.SERVER_ERROR, None, None)
 
 
 @pytest.mark.parametrize("value", ["1800", format_datetime(NOW + HOUR / 2, usegmt=True)])
@@ -314,22 +315,22 @@ def test_c52_503_with_retry_after_is_honoured_by_the_whole_endpoint(value: str) 
     found = verdict(answer(503, retry_after=value))
 
     assert outcome(found) == (
-        UrlState.PENDING,
+        SubmissionState.PENDING,
         Reason.SERVER_ERROR,
         timedelta(seconds=1800),
-        HoldScope.ENDPOINT,
+        PauseScope.ENDPOINT,
     )
 
 
 def test_only_503_is_asked_for_retry_after() -> None:
-    assert verdict(answer(500, retry_after="1800")).hold is None
+    assert verdict(answer(500, retry_after="1800")).pause is None
 
 
 @pytest.mark.parametrize("error", ["timeout: 10 s", "dns: no such name", "tls: bad certificate"])
 def test_c53_no_response_is_tried_again_and_says_why(error: str) -> None:
     found = verdict(Answer(status=None, error=error))
 
-    assert outcome(found) == (UrlState.PENDING, Reason.NO_RESPONSE, None, None)
+    assert outcome(found) == (SubmissionState.PENDING, Reason.NO_RESPONSE, None, None)
     assert found.error_code == error
 
 
@@ -351,12 +352,10 @@ def test_c74_the_key_is_masked_in_the_error_code_too() -> None:
 
 def test_a_verdict_claims_nothing_that_the_answer_did_not_say() -> None:
     assert verdict(Answer(status=422)) == Verdict(
-        url_state=UrlState.REJECTED,
+        state=SubmissionState.REJECTED,
         reason=Reason.UNPROCESSABLE,
-        retry=None,
-        hold=None,
-        hold_until=None,
-        split=False,
+        pause=None,
+        pause_until=None,
         proven=False,
         error_code="",
         excerpt="",
@@ -365,7 +364,7 @@ def test_a_verdict_claims_nothing_that_the_answer_did_not_say() -> None:
 
 @pytest.mark.parametrize("quote", ["error_code", "excerpt"])
 def test_a_verdict_of_our_own_quotes_nobody(quote: str) -> None:
-    assert getattr(Verdict(url_state=UrlState.SKIPPED), quote) == ""
+    assert getattr(Verdict(state=SubmissionState.SKIPPED), quote) == ""
 
 
 def test_a_long_error_code_is_cut_to_what_a_submission_keeps() -> None:
@@ -402,9 +401,13 @@ def test_a_deeply_nested_body_is_no_fault_of_ours() -> None:
 def test_every_status_has_a_verdict_that_loses_nothing(status: int) -> None:
     found = judge(Answer(status=status), now=NOW, key=KEY)
 
-    assert found.url_state in (UrlState.PENDING, UrlState.ACCEPTED, UrlState.REJECTED)
-    assert (found.hold is None) == (found.hold_until is None)
-    assert (found.url_state == UrlState.ACCEPTED) == (200 <= status < 300)
+    assert found.state in (
+        SubmissionState.PENDING,
+        SubmissionState.ACCEPTED,
+        SubmissionState.REJECTED,
+    )
+    assert (found.pause is None) == (found.pause_until is None)
+    assert (found.state == SubmissionState.ACCEPTED) == (200 <= status < 300)
 
 
 @pytest.mark.parametrize(
@@ -423,17 +426,17 @@ def test_every_status_has_a_verdict_that_loses_nothing(status: int) -> None:
 def test_every_reason_holds_for_as_long_as_a_person_may_need(
     reason: Reason, first: timedelta, second: timedelta, last: timedelta
 ) -> None:
-    assert [hold_for(reason, strikes) for strikes in (0, 1, 99)] == [first, second, last]
+    assert [pause_for(reason, strikes) for strikes in (0, 1, 99)] == [first, second, last]
 
 
 def test_every_hold_has_steps_that_never_shorten() -> None:
-    for steps in HOLD_STEPS.values():
+    for steps in PAUSE_STEPS.values():
         assert list(steps) == sorted(steps)
 
 
 def test_c51_there_is_no_fallback_endpoint() -> None:
     # No object: several ENDPOINTS go their own ways instead, each with its own URLs and holds.
-    assert {scope.value for scope in HoldScope} == {"endpoint", "channel"}
+    assert {scope.value for scope in PauseScope} == {"endpoint", "channel"}
 
 
 def test_excerpt_keeps_ordinary_text_as_it_is() -> None:

@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from django.db.models import OuterRef, Subquery
+from django.db.models import F, Min, OuterRef, Q, Subquery
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from wagtail.models import PageLogEntry
 
 from ..conf import conf
-from ..constants import RELAY_HEARTBEAT, WORKER_HEARTBEAT, Reason, UrlState
+from ..constants import RELAY_HEARTBEAT, WORKER_HEARTBEAT, Reason, SubmissionState, UrlState
 from ..ledger import heartbeats
+from ..ledger.channels import ENDPOINT
 from ..models import Channel, Intent, Submission, TrackedUrl
 from ..pages import audits
 from ..pages.model import page_model
@@ -180,25 +181,22 @@ def _waiting(now: datetime) -> Iterator[Finding]:
 
 def _oldest_ready(now: datetime) -> tuple[datetime | None, datetime | None]:
     """Return since when the oldest ready URL waits: behind pace or hold, and behind neither."""
-    ready = TrackedUrl.objects.ready(now).filter(
-        endpoint=OuterRef("endpoint"), host=OuterRef("host")
+    waiting = Channel.objects.filter(ready_at__isnull=False, lease_until=None)
+    paused = Channel.objects.filter(host=ENDPOINT, not_before__gt=now).values("endpoint")
+    # A channel that is paused itself, or keeps its pace, is not ready.
+    behind = Q(ready_at__gt=F("not_before")) & Q(ready_at__gt=now)
+    held = waiting.exclude(behind).filter(Q(ready_at__gt=now) | Q(endpoint__in=paused))
+    free = waiting.filter(ready_at__lte=now).exclude(endpoint__in=paused)
+    return (
+        held.aggregate(at=Min("ready_at"))["at"],
+        free.aggregate(at=Min("ready_at"))["at"],
     )
-    # Channel by channel, as the index goes: a million URLs wait in a handful of them.
-    oldest = Subquery(ready.order_by("not_before").values("not_before")[:1])
-    channels = list(Channel.objects.annotate(oldest=oldest))
-    closed = {(row.endpoint, row.host) for row in channels if (row.not_before or now) > now}
-    since: dict[bool, list[datetime]] = {True: [], False: []}
-    for row in channels:
-        if row.oldest is not None:
-            is_held = not closed.isdisjoint({(row.endpoint, row.host), (row.endpoint, "")})
-            since[is_held].append(row.oldest)
-    return min(since[True], default=None), min(since[False], default=None)
 
 
 def _holds(now: datetime) -> Iterator[Finding]:
     held = Channel.objects.filter(endpoint__in=conf.endpoints).exclude(pause_reason="")
     for channel in held.order_by("endpoint", "host"):
-        is_over = channel.not_before is None or channel.not_before <= now
+        is_over = channel.not_before <= now
         fix = advice.for_reason(channel.pause_reason, host=channel.host)
         yield Finding(
             name="pause",
@@ -206,7 +204,7 @@ def _holds(now: datetime) -> Iterator[Finding]:
             # No trouble where there is nothing to do but wait: a monitor must not call anybody.
             ok=None if is_over or advice.is_patience(fix) else False,
             message=str(channel.get_pause_reason_display())
-            if channel.not_before is None or is_over
+            if is_over
             else _("%(reason)s Held until %(time)s.")
             % {"reason": channel.get_pause_reason_display(), "time": moment(channel.not_before)},
             fix=fix,
@@ -233,7 +231,7 @@ def _rejected(now: datetime) -> Iterator[Finding]:
 
 def _last_answers(now: datetime) -> Iterator[Finding]:
     last = Submission.objects.filter(endpoint=OuterRef("endpoint"), host=OuterRef("host"))
-    answered = last.exclude(outcome="").order_by("-started_at", "-pk")
+    answered = last.filter(finished_at__isnull=False).order_by("-started_at", "-pk")
     channels = (
         Channel.objects.filter(endpoint__in=conf.endpoints)
         .exclude(host="")
@@ -252,16 +250,16 @@ def _last_answer(channel: Channel, submission: Submission | None) -> Finding:
         return Finding(
             name="last_response", subject=subject, ok=None, message=_("Nothing sent yet.")
         )
-    told = submission.outcome == UrlState.ACCEPTED
-    fix = "" if told else advice.for_reason(submission.outcome, host=channel.host)
-    passes_by_itself = submission.outcome in (Reason.DRY_RUN, Reason.RATE_LIMITED)
+    told = submission.state == SubmissionState.ACCEPTED
+    fix = "" if told else advice.for_reason(submission.reason, host=channel.host)
+    passes_by_itself = submission.reason in (Reason.DRY_RUN, Reason.RATE_LIMITED)
     return Finding(
         name="last_response",
         subject=subject,
         ok=True if told else None if passes_by_itself else False,
         message=_("%(outcome)s Answer %(status)s on %(time)s.")
         % {
-            "outcome": outcome_label(submission.outcome),
+            "outcome": outcome_label(submission.reason or submission.state),
             "status": submission.status or "–",
             "time": moment(submission.started_at),
         },

@@ -1,21 +1,23 @@
-"""Verbs on tracked URLs: mark what changed, know what engines know, end what waits in vain.
+"""Verbs on tracked URLs: mark what changed, withdraw what left, end what waits in vain.
 
-Sending them is in `submissions`.
+Submitting them is in `submission`. Each verb locks URLs by primary key, in order, then their
+channels likewise, and recomputes those last.
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from ..conf import conf
-from ..constants import UNKNOWN_FATES, Change, Reason, UrlState
-from ..models import TrackedUrl, TrackedUrlQuerySet
+from ..constants import Change, Reason, UrlState
+from ..models import Channel, PublicUrl, TrackedUrl
 from . import channels
-from .transactions import database, writing
+from .transactions import database, insert_missing, writing
 
 MARK_CHUNK = 1_000  # URLs in one statement: far below every database's limit of parameters
 END_CHUNK = 2_000
@@ -25,13 +27,15 @@ _MARKED_FIELDS = [
     "page_id",
     "intent",
     "version",
+    "channel",
     "not_before",
     "state",
     "reason",
     "attempts",
+    "verified_at",
 ]
-#: Endings after which an engine knows of a removal already, or never knew of the URL.
-_SETTLED_REMOVALS = (UrlState.PENDING, UrlState.ACCEPTED)
+#: Endings after which an engine knows of a removal already.
+_KNOWN_REMOVALS = (UrlState.PENDING, UrlState.ACCEPTED)
 
 Item = TypeVar("Item")
 
@@ -40,7 +44,7 @@ Item = TypeVar("Item")
 class Marked:
     """One URL in normal form that changed.
 
-    `leaves`: an `updated` that is sent a last time, since its page excluded itself.
+    `leaves`: an `updated` for the last time, because its page excluded itself.
     """
 
     url: str
@@ -54,6 +58,18 @@ class Marked:
     def url_hash(self) -> str:
         return url_hash(self.url)
 
+    @property
+    def is_gone(self) -> bool:
+        return self.change == Change.REMOVED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resubmitted:
+    """How many URLs go again, and the pages to be checked for it: what is true may have changed."""
+
+    count: int
+    pages: set[int]
+
 
 def url_hash(url: str) -> str:
     """Return what a URL is found by: no database indexes 2,048 characters."""
@@ -63,139 +79,161 @@ def url_hash(url: str) -> str:
 def mark(changes: Sequence[Marked], *, now: datetime) -> None:
     """Note changed URLs at every configured endpoint, for the next submission.
 
-    Part of the caller's transaction, if there is one, which must mark in one call. Two calls
-    never wait for each other in a ring: first all new rows come in, in the order of their hashes;
-    only then are rows locked, in the order of their keys (see `lock`).
+    Part of the caller's transaction, if there is one, which must mark in one call.
     """
-    marks = _one_change_per_url(changes)
-    if not marks:
+    by_hash = {marked.url_hash: marked for marked in _one_change_per_url(changes)}
+    if not by_hash:
         return
-    endpoints = sorted(conf.endpoints)
+    is_verified = not conf.verify_pages
     with writing():
-        for endpoint in endpoints:
-            channels.ensure(endpoint, {marked.host for marked in marks})
-        channels.one_at_a_time(endpoints)
-        for endpoint in endpoints:
-            for chunk in chunks(marks, MARK_CHUNK):
-                _insert_missing(endpoint, chunk)
-        by_hash = {marked.url_hash: marked for marked in marks}
-        for pks in chunks(sorted(_keys_of(endpoints, marks)), MARK_CHUNK):
+        pairs = {
+            (endpoint, marked.host) for marked in by_hash.values() for endpoint in _endpoints()
+        }
+        homes = {pair: channels.home_of(*pair, is_verified=is_verified) for pair in pairs}
+        own_rows = {(endpoint, channels.ENDPOINT) for endpoint in _endpoints()}
+        keys = channels.ensure({*own_rows, *homes.values()})
+        _insert_missing(list(by_hash.values()))
+        touched: set[int] = set()
+        for pks in chunks(sorted(_keys_of(by_hash)), MARK_CHUNK):
             rows = list(lock(pks))
-            _save([row for row in rows if _apply(row, by_hash[row.url_hash], now)])
+            changed = [row for row in rows if _apply(row, by_hash[row.url_hash], now)]
+            for row in changed:
+                touched |= {row.channel} if row.channel else set()
+                row.channel = keys[homes[row.endpoint, row.host]]
+                row.verified_at = now if is_verified else None
+            touched |= {row.channel for row in changed if row.channel}
+            save(changed)
+        channels.recompute(channels.lock(touched))
 
 
-def in_turn(rows: QuerySet[TrackedUrl]) -> QuerySet[TrackedUrl]:
+def withdraw(urls: Collection[str], *, now: datetime) -> None:
+    """End what is pending for URLs that left silently; a pending removal stays."""
+    rows = TrackedUrl.objects.waiting().public()
+    for hashes in chunks(sorted(map(url_hash, urls)), MARK_CHUNK):
+        pks = rows.filter(url_hash__in=hashes).values_list("pk", flat=True)
+        _change(
+            rows,
+            sorted(pks),
+            change=Change.REMOVED,
+            state=UrlState.SKIPPED,
+            reason=Reason.WITHDRAWN,
+            not_before=None,
+            version=F("version") + 1,
+            changed_at=now,
+        )
+
+
+def were_submitted(urls: Collection[str]) -> set[str]:
+    """Return which URLs were in a POST, at any endpoint."""
+    was_in_one = Q(submission__isnull=False) | Q(sent_at__isnull=False)
+    return _select(urls, TrackedUrl.objects.filter(was_in_one))
+
+
+def pending_removals(urls: Collection[str]) -> set[str]:
+    """Return for which URLs a removal is pending, at any endpoint."""
+    rows = TrackedUrl.objects.filter(change=Change.REMOVED, state=UrlState.PENDING)
+    return _select(urls, rows)
+
+
+def removed_last(urls: Collection[str]) -> set[str]:
+    """Return the URLs whose last change is a removal that engines know, or are about to."""
+    rows = TrackedUrl.objects.filter(change=Change.REMOVED, state__in=_KNOWN_REMOVALS)
+    return _select(urls, rows)
+
+
+def reassign(pages: Mapping[str, int]) -> None:
+    """Let the rows of URLs belong to another page that has them.
+
+    :param pages: URL → page.
+    """
+    by_page: dict[int, list[str]] = defaultdict(list)
+    for url, page_id in pages.items():
+        by_page[page_id].append(url_hash(url))
+    found = TrackedUrl.objects.filter(url_hash__in=[url_hash(url) for url in pages])
+    with writing():
+        list(lock(sorted(found.values_list("pk", flat=True))).values_list("pk"))
+        for page_id, hashes in sorted(by_page.items()):
+            TrackedUrl.objects.filter(url_hash__in=hashes).update(page_id=page_id)
+
+
+def holders(hashes: Iterable[str]) -> dict[str, set[int]]:
+    """Return hash of a URL → the pages that have it, for those that any page has."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for chunk in chunks(list(hashes), MARK_CHUNK):
+        rows = PublicUrl.objects.filter(url_hash__in=chunk)
+        for hashed, page_id in rows.values_list("url_hash", "page_id"):
+            found[hashed].add(page_id)
+    return dict(found)
+
+
+def resubmit(pks: Collection[int], *, now: datetime) -> Resubmitted:
+    """Let the URLs that no page has go again as they are; leave all others to their pages.
+
+    Leaves out what no engine may hear of: URLs withdrawn before they were submitted. Pauses and
+    the gap between two sends of one URL stay.
+    """
+    selected = TrackedUrl.objects.filter(pk__in=pks, endpoint__in=conf.endpoints)
+    rows = list(selected.exclude(reason=Reason.WITHDRAWN).values_list("pk", "url_hash"))
+    held = holders(hashed for _pk, hashed in rows)
+    loose = sorted(pk for pk, hashed in rows if hashed not in held)
+    with writing():
+        again = list(lock(loose))
+        for row in again:
+            row.changed_at, row.version, row.attempts = now, row.version + 1, 0
+            row.not_before, row.state, row.reason = _due(row, now), UrlState.PENDING, ""
+        save(again)
+        channels.recompute(channels.lock({row.channel for row in again if row.channel}))
+    pages = {page_id for _pk, hashed in rows for page_id in held.get(hashed, ())}
+    return Resubmitted(count=len(rows), pages=pages)
+
+
+def give_up(now: datetime) -> int:
+    """End what was tried for longer than `GIVE_UP_AFTER`, and return how many URLs that were.
+
+    Only where something waits, and not while it is in flight: a response may be on its way.
+    """
+    is_ready = Channel.objects.filter(
+        pk=OuterRef("channel"), ready_at__isnull=False, lease_until=None
+    )
+    rows = TrackedUrl.objects.filter(
+        Exists(is_ready), state=UrlState.PENDING, changed_at__lte=now - conf.give_up_after
+    )
+    return end(rows, state=UrlState.FAILED, reason=Reason.GAVE_UP)
+
+
+def end(rows: QuerySet[TrackedUrl], *, state: str, reason: str) -> int:
+    """End waiting rows, a chunk at a time; return how many."""
+    waiting = rows.filter(not_before__isnull=False)
+    ended = 0
+    while True:
+        pks = list(waiting.order_by("pk").values_list("pk", flat=True)[:END_CHUNK])
+        ended += _change(waiting, pks, state=state, reason=reason, not_before=None)
+        if len(pks) < END_CHUNK:
+            return ended
+
+
+def lock(pks: Collection[int]) -> QuerySet[TrackedUrl]:
     """Lock rows when the result is read; the one way that ever waits for a lock on them.
 
     Always in the order of their primary keys, so that nobody waits in a ring.
     """
-    return rows.order_by("pk").select_for_update()
+    return TrackedUrl.objects.filter(pk__in=pks).order_by("pk").select_for_update()
 
 
-def lock(pks: Collection[int]) -> QuerySet[TrackedUrl]:
-    """Lock rows by their primary keys, see `in_turn`."""
-    return in_turn(TrackedUrl.objects.filter(pk__in=pks))
+def save(rows: Sequence[TrackedUrl]) -> None:
+    """Write locked rows back in one upsert by primary key, which never inserts.
 
-
-def lock_all(rows: QuerySet[TrackedUrl]) -> None:
-    """Lock rows of any endpoints now, before a statement that would do so in its own order."""
-    channels.one_at_a_time(rows.values_list("endpoint", flat=True).order_by().distinct())
-    list(in_turn(rows).values_list("pk"))
-
-
-def lock_still(rows: QuerySet[TrackedUrl], pks: Collection[int]) -> TrackedUrlQuerySet:
-    """Lock rows, and select those that are still among `rows` once they are ours."""
-    lock_all(TrackedUrl.objects.filter(pk__in=pks))
-    still = list(rows.filter(pk__in=pks).values_list("pk", flat=True))
-    return TrackedUrl.objects.filter(pk__in=still)
-
-
-def withdraw(urls: Collection[str], *, now: datetime) -> None:
-    """End what is pending for URLs that left the inventory silently, removals aside."""
-    rows = _of(urls).filter(not_before__isnull=False).exclude(change=Change.REMOVED)
-    rows.update(
-        change=Change.REMOVED,
-        version=F("version") + 1,
-        not_before=None,
-        state=UrlState.SKIPPED,
-        reason=Reason.WITHDRAWN,
-    )
-
-
-def were_submitted(urls: Collection[str]) -> set[str]:
-    """Return the URLs that were in a POST, at whatever endpoint."""
-    sent = Q(sent_at__isnull=False) | Q(submission__isnull=False)
-    return set(_of(urls).filter(sent).values_list("url", flat=True))
-
-
-def pending_removals(urls: Collection[str]) -> set[str]:
-    """Return the URLs whose removal is still to be submitted."""
-    rows = _of(urls).filter(change=Change.REMOVED, not_before__isnull=False)
-    return set(rows.values_list("url", flat=True))
-
-
-def removed_last(urls: Collection[str]) -> set[str]:
-    """Return the URLs of which engines last heard, or are about to hear, that they are gone."""
-    rows = _of(urls).filter(change=Change.REMOVED, state__in=_SETTLED_REMOVALS)
-    return set(rows.values_list("url", flat=True))
-
-
-def reassign(pages: Mapping[str, int]) -> None:
-    """Let tracked URLs belong to another page that has them.
-
-    :param pages: URL → the page.
+    By the unique key InnoDB would also lock the gap beside each row, against new URLs.
     """
-    for url, page_id in pages.items():
-        _of([url]).update(page_id=page_id)
-
-
-def _of(urls: Collection[str]) -> QuerySet[TrackedUrl]:
-    return TrackedUrl.objects.filter(url_hash__in=[url_hash(url) for url in urls])
-
-
-def resubmit(pks: Collection[int], *, now: datetime) -> int:
-    """Let URLs go again as they are, ahead of a pending retry: a person's decision.
-
-    Leaves out what no engine may hear of: URLs withdrawn before they were told. Holds and the
-    gap between two sends of one URL stay.
-
-    :returns: how many go.
-    """
-    rows = TrackedUrl.objects.filter(endpoint__in=conf.endpoints).exclude(reason=Reason.WITHDRAWN)
-    with writing():
-        resubmitted = list(lock_still(rows, pks))
-        for row in resubmitted:
-            row.changed_at, row.version, row.attempts = now, row.version + 1, 0
-            row.not_before = max(now, row.sent_at + conf.resubmit_after) if row.sent_at else now
-            row.state, row.reason = UrlState.PENDING, ""
-        _save(resubmitted)
-    return len(resubmitted)
-
-
-def give_up(now: datetime, *, endpoint: str | None = None, host: str | None = None) -> int:
-    """End what was tried for longer than `GIVE_UP_AFTER`, and return how many URLs that were."""
-    rows = TrackedUrl.objects.filter(changed_at__lte=now - conf.give_up_after)
-    if endpoint is not None:
-        rows = rows.filter(endpoint=endpoint)
-    if host is not None:
-        rows = rows.filter(host=host)
-    return end(rows, state=UrlState.FAILED, reason=Reason.EXPIRED, now=now)
-
-
-def end(rows: QuerySet[TrackedUrl], *, state: str, reason: str, now: datetime) -> int:
-    """End waiting rows that no worker holds, a chunk at a time; return how many."""
-    free = rows.filter(not_before__isnull=False).filter(
-        Q(lease_until=None) | Q(lease_until__lte=now)
+    features = database().features
+    # MySQL and MariaDB take whatever key is hit, and refuse to be told which.
+    supports_target = features.supports_update_conflicts_with_target
+    TrackedUrl.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["id"] if supports_target else None,
+        update_fields=_MARKED_FIELDS,
     )
-    ended = 0
-    while True:
-        chunk = list(free.order_by("pk").values_list("pk", flat=True)[:END_CHUNK])
-        with writing():
-            ended += lock_still(free, chunk).update(
-                state=state, reason=reason, not_before=None, lease_until=None
-            )
-        if len(chunk) < END_CHUNK:
-            return ended
 
 
 def chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
@@ -204,73 +242,70 @@ def chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
         yield items[start : start + size]
 
 
+def _endpoints() -> list[str]:
+    return sorted(conf.endpoints)
+
+
 def _one_change_per_url(changes: Sequence[Marked]) -> list[Marked]:
-    """Return one change for each URL, in the order of locking.
+    """Return the change of each URL that counts: one that stays public before one that leaves.
 
-    A URL that one page left and another took over is public: additions win over removals.
+    A URL that one page left and another took over is public.
     """
-    marks: dict[str, Marked] = {}
-    for marked in changes:
-        earlier = marks.get(marked.url)
-        is_outdone = marked.change == Change.REMOVED and earlier is not None
-        if not is_outdone or (earlier is not None and earlier.change == Change.REMOVED):
-            marks[marked.url] = marked
-    return sorted(marks.values(), key=lambda marked: marked.url_hash)
+    order = sorted(changes, key=lambda marked: (not marked.is_gone, not marked.leaves))
+    return list({marked.url: marked for marked in order}.values())
 
 
-def _insert_missing(endpoint: str, marks: Sequence[Marked]) -> None:
+def _insert_missing(marks: Sequence[Marked]) -> None:
     """Insert rows of version 0, so that there is something to lock: two may come at once."""
-    rows = TrackedUrl.objects.filter(
-        endpoint=endpoint, url_hash__in=[marked.url_hash for marked in marks]
-    )
-    existing = set(rows.values_list("url_hash", flat=True))
-    placeholders = [
-        TrackedUrl(
-            endpoint=endpoint,
-            host=marked.host,
-            url=marked.url,
-            url_hash=marked.url_hash,
-        )
-        for marked in marks
-        if marked.url_hash not in existing
-    ]
-    TrackedUrl.objects.bulk_create(placeholders, ignore_conflicts=True)
+    for chunk in chunks(sorted(marks, key=lambda marked: marked.url_hash), MARK_CHUNK):
+        rows = TrackedUrl.objects.filter(url_hash__in=[marked.url_hash for marked in chunk])
+        existing = set(rows.values_list("endpoint", "url_hash"))
+        placeholders = [
+            TrackedUrl(
+                endpoint=endpoint, host=marked.host, url=marked.url, url_hash=marked.url_hash
+            )
+            for marked in chunk
+            for endpoint in _endpoints()
+            if (endpoint, marked.url_hash) not in existing
+        ]
+        insert_missing(placeholders, "host")
 
 
-def _keys_of(endpoints: Sequence[str], marks: Sequence[Marked]) -> Iterator[int]:
-    for chunk in chunks(marks, MARK_CHUNK):
-        hashes = [marked.url_hash for marked in chunk]
-        rows = TrackedUrl.objects.filter(endpoint__in=endpoints, url_hash__in=hashes)
+def _keys_of(hashes: Collection[str]) -> Iterator[int]:
+    for chunk in chunks(sorted(hashes), MARK_CHUNK):
+        rows = TrackedUrl.objects.filter(endpoint__in=_endpoints(), url_hash__in=chunk)
         yield from rows.values_list("pk", flat=True)
 
 
-def _save(rows: list[TrackedUrl]) -> None:
-    """Write locked rows back in one upsert by primary key, which never inserts.
+def _select(urls: Collection[str], rows: QuerySet[TrackedUrl]) -> set[str]:
+    found: set[str] = set()
+    for hashes in chunks(sorted(map(url_hash, urls)), MARK_CHUNK):
+        found.update(rows.filter(url_hash__in=hashes).values_list("url", flat=True))
+    return found
 
-    By the unique key InnoDB would also lock the gap beside each row, against new URLs.
-    """
-    features = database().features
-    # MySQL and MariaDB take whatever key is hit, and refuse to be told which.
-    is_told = features.supports_update_conflicts_with_target
-    TrackedUrl.objects.bulk_create(
-        rows,
-        update_conflicts=True,
-        unique_fields=["id"] if is_told else None,
-        update_fields=_MARKED_FIELDS,
-    )
+
+def _change(rows: QuerySet[TrackedUrl], pks: Sequence[int], **fields: object) -> int:
+    """Update those rows that are still among some once they are locked, and their channels."""
+    if not pks:
+        return 0
+    with writing():
+        list(lock(pks).values_list("pk"))
+        touched = TrackedUrl.objects.filter(pk__in=pks).order_by().values_list("channel", flat=True)
+        locked = channels.lock({pk for pk in touched.distinct() if pk is not None})
+        still = list(rows.filter(pk__in=pks).values_list("pk", flat=True))
+        changed = TrackedUrl.objects.filter(pk__in=still).update(**fields)
+        channels.recompute(locked)
+    return changed
 
 
 def _apply(row: TrackedUrl, marked: Marked, now: datetime) -> bool:
-    """Change a row as marked; `False` if it stays as it is."""
-    is_new = row.version == 0
-    is_removal = marked.change == Change.REMOVED
-    if is_removal and not is_new and row.change == Change.REMOVED and not _is_news(row):
+    """Change a locked row as marked; `False` if it stays as it is."""
+    if marked.is_gone and not _is_news(row):
         return False
-    is_withdrawn = (is_removal or marked.leaves) and not is_new and _was_never_posted(row)
-    change = Change.REMOVED if is_withdrawn else marked.change
-    row.change = change if is_new else _change_of(row, change)
+    is_withdrawn = (marked.is_gone or marked.leaves) and _was_never_submitted(row)
+    row.change = Change.REMOVED if is_withdrawn else _change_of(row, marked)
     row.page_id = marked.page_id if marked.page_id is not None else row.page_id
-    row.intent_id = marked.intent_id
+    row.intent = marked.intent_id
     row.changed_at = now
     row.version += 1
     row.attempts = 0
@@ -281,27 +316,27 @@ def _apply(row: TrackedUrl, marked: Marked, now: datetime) -> bool:
 
 
 def _is_news(row: TrackedUrl) -> bool:
-    """Return whether removing a removed URL again says anything to an engine."""
-    return row.state not in _SETTLED_REMOVALS and row.reason != Reason.WITHDRAWN
+    """Return whether a removal says something that the row does not say yet."""
+    if row.version == 0 or row.change != Change.REMOVED:
+        return True
+    return row.state not in _KNOWN_REMOVALS and row.reason != Reason.WITHDRAWN
 
 
-def _was_never_posted(row: TrackedUrl) -> bool:
-    # A lease that ran out counts as a POST: it may have arrived, as may one without a response.
-    is_certain = row.lease_until is None and row.reason not in UNKNOWN_FATES
-    return row.change == Change.ADDED and row.sent_at is None and is_certain
+def _was_never_submitted(row: TrackedUrl) -> bool:
+    is_pending_addition = row.version > 0 and row.change == Change.ADDED
+    return is_pending_addition and row.submission is None and row.sent_at is None
 
 
-def _change_of(row: TrackedUrl, change: str) -> str:
-    if change == Change.REMOVED:
-        return Change.REMOVED
+def _change_of(row: TrackedUrl, marked: Marked) -> str:
+    """Return what the next submission means, where a change meets an earlier one."""
+    if row.version == 0 or marked.is_gone:
+        return marked.change
     if row.change == Change.REMOVED:
-        # Gone and back before a POST: for the engine it only changed.
+        # Gone and back before any engine heard of it: for the engine it only changed.
         return Change.UPDATED if row.state == UrlState.PENDING else Change.ADDED
-    is_unsent = row.change == Change.ADDED and row.sent_at is None
-    return Change.ADDED if is_unsent else Change.UPDATED
+    return Change.ADDED if _was_never_submitted(row) else Change.UPDATED
 
 
 def _due(row: TrackedUrl, now: datetime) -> datetime:
-    """Return when a row may go: not again within the gap, never ahead of a pending retry."""
-    due = max(now, row.not_before or now)
-    return max(due, row.sent_at + conf.resubmit_after) if row.sent_at else due
+    """Return when a row may go: not again within the gap after it was accepted."""
+    return max(now, row.sent_at + conf.resubmit_after) if row.sent_at else now

@@ -1,14 +1,16 @@
 """Where workers read and write: the database that our tables are written to, and no replica."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db import connections, router, transaction
+from django.db import connections, models, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..models import Channel
+
+Row = TypeVar("Row", bound=models.Model)
 
 
 def database() -> BaseDatabaseWrapper:
@@ -34,6 +36,25 @@ def writing() -> Iterator[None]:
 def roll_back() -> None:
     """Undo the current transaction when it ends, without an exception."""
     transaction.set_rollback(True, using=database().alias)
+
+
+def insert_missing(rows: Sequence[Row], unique_field: str) -> None:
+    """Insert rows of one table, except those that somebody else has inserted meanwhile.
+
+    Give them in one order everywhere: two inserts of the same rows then wait for each other, but
+    never in a ring.
+
+    :param unique_field: a field of the unique key, which stays as it is.
+    """
+    if not rows:
+        return
+    objects = type(rows[0])._default_manager
+    if database().vendor == "mysql":
+        # An upsert that changes nothing: to ignore a conflict InnoDB takes a shared lock, and two
+        # that hold one cannot both go on to lock the row.
+        objects.bulk_create(rows, update_conflicts=True, update_fields=[unique_field])
+    else:
+        objects.bulk_create(rows, ignore_conflicts=True)
 
 
 _is_pinned: ContextVar[bool] = ContextVar("is_pinned", default=False)

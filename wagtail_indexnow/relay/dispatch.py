@@ -8,12 +8,13 @@ over again when its lease ends.
 Many relays may run at once: each hand-over is conditional on the row as it was read.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Exists, F, Min, OuterRef
-from django.db.models.functions import Coalesce, Greatest
+from django.db.models import F, Min, QuerySet
+from django.db.models.functions import Greatest
 
 from .. import clock
 from ..conf import conf
@@ -25,8 +26,8 @@ from ..constants import (
     RELAY_HEARTBEAT,
     Kind,
 )
-from ..ledger import heartbeats
-from ..models import Channel, Intent, TrackedUrl, lease_for
+from ..ledger import channels, heartbeats
+from ..models import Channel, Intent, lease_for
 from ..payloads import ChannelRef, IntentRef, announcement, iso, submission
 from . import maintenance, reconciliation
 from .senders import Courier
@@ -35,12 +36,15 @@ DUE_PER_TICK = 5_000
 INLINE_WAIT = timedelta(seconds=60)
 INLINE_MAX = timedelta(minutes=10)
 CHANNEL_LEASE = LEASE_MIN  # a second message finds no slot and does no harm
+UNCLAIMED_MESSAGES = 16  # of one endpoint at a time: more would only wait in the broker
+CATCH_UP = timedelta(seconds=0.5)  # slots that a late relay still hands over
 
 #: Work that one process does for all: how often, and what; it says whether there is more.
 JOBS: dict[str, tuple[timedelta, Callable[[], bool]]] = {
     "give_up": (timedelta(minutes=1), maintenance.give_up),
     "go_lives": (timedelta(minutes=1), reconciliation.plan_missing_go_lives),
     "reconcile": (timedelta(hours=1), reconciliation.reconcile),
+    "compare": (timedelta(hours=1), maintenance.compare),
     "prune": (timedelta(days=1), maintenance.prune),
 }
 NEVER_AGAIN = timedelta(days=36_500)
@@ -48,11 +52,12 @@ NEVER_AGAIN = timedelta(days=36_500)
 
 @dataclass(frozen=True)
 class Tick:
-    """What one round handed over."""
+    """What one round handed over, and how soon the next slot comes that a channel waits for."""
 
     intents: int = 0
     parked: int = 0
     channels: int = 0
+    next_slot_in: timedelta | None = field(default=None, compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.intents or self.parked or self.channels)
@@ -72,7 +77,7 @@ def tick(courier: Courier) -> Tick:
     if Intent.objects.filter(run_at__lte=now + conf.schedule_horizon).exists():
         due = sum(_hand_over(courier, batch) for batch in _due_batches(now))
         parked = _park(courier, now) if courier.can_park else 0
-    return Tick(due, parked, _hand_over_channels(courier, now))
+    return Tick(due, parked, *_hand_over_channels(courier))
 
 
 def run_until_idle(courier: Courier, *, sleep: Callable[[float], None]) -> None:
@@ -92,7 +97,7 @@ def run_until_idle(courier: Courier, *, sleep: Callable[[float], None]) -> None:
 
 def next_due() -> datetime | None:
     """Return when the next intent or URL that nothing holds up is due, or `None`."""
-    return min((moment for moment in (*_intents_due(), *_urls_due()) if moment), default=None)
+    return min((moment for moment in (*_intents_due(), *_channels_due()) if moment), default=None)
 
 
 def run_maintenance() -> None:
@@ -125,24 +130,23 @@ def _intents_due() -> Iterator[datetime | None]:
         yield row["at"] + lease_for(row["handed_count"])
 
 
-def _urls_due() -> Iterator[datetime]:
-    channels = {(row.endpoint, row.host): row for row in Channel.objects.all()}
-    waiting = (
-        TrackedUrl.objects.filter(not_before__isnull=False)
-        .values_list("endpoint", "host")
-        .annotate(at=Min(Greatest("not_before", Coalesce("lease_until", "not_before"))))
-        .order_by()
-    )
-    for endpoint, host, at in waiting:
-        rows = [channels.get((endpoint, "")), channels.get((endpoint, host))]
-        yield max([at, *(moment for row in rows if row for moment in _gates(row))])
+def _channels_due() -> Iterator[datetime]:
+    rows = Channel.objects.filter(ready_at__isnull=False).exclude(endpoint=channels.FRONT_END)
+    free = rows.filter(handed_at=None)
+    waiting = {row["endpoint"]: row["at"] for row in _first(free, "ready_at")}
+    for own in Channel.objects.filter(host=channels.ENDPOINT, endpoint__in=waiting):
+        yield max(waiting[own.endpoint], own.not_before, own.handed_at or own.not_before)
+    for row in _first(rows.filter(handed_at__isnull=False), "handed_at"):
+        yield row["at"] + CHANNEL_LEASE
 
 
-def _gates(channel: Channel) -> Iterator[datetime]:
-    if channel.not_before is not None:
-        yield channel.not_before
-    if channel.handed_at is not None:
-        yield channel.handed_at + CHANNEL_LEASE
+def _first(rows: QuerySet[Channel], field_name: str) -> Iterable[Any]:
+    return rows.order_by().values("endpoint").annotate(at=Min(field_name))
+
+
+def _is_paused(own: Channel, now: datetime) -> bool:
+    """Return whether an endpoint waits for more than its next slots."""
+    return own.not_before > now + 2 * channels.slot()
 
 
 def _due_batches(now: datetime) -> Iterator[Sequence[Intent]]:
@@ -224,30 +228,73 @@ def _delay_ms(intent: Intent, now: datetime) -> int:
     return -((now - intent.run_at) // timedelta(milliseconds=1))
 
 
-def _hand_over_channels(courier: Courier, now: datetime) -> int:
-    """Hand over each channel that has ready URLs, is not held and is in nobody's hands."""
-    ready = TrackedUrl.objects.ready(now).filter(
-        endpoint=OuterRef("endpoint"), host=OuterRef("host")
-    )
-    # Those first that have waited longest: an endpoint's pace may let only one of them go.
-    channels = list(
-        Channel.objects.filter(Exists(ready))
-        .exclude(host="")
-        .order_by(F("not_before").asc(nulls_first=True), "pk")
-    )
-    if not channels:
-        return 0
-    endpoints = Channel.objects.filter(host="", not_before__gt=now)
-    held = set(endpoints.values_list("endpoint", flat=True))
-    open_channels = [
-        channel
-        for channel in channels
-        if channel.endpoint not in held and all(gate <= now for gate in _gates(channel))
-    ]
-    return sum(_hand_over_channel(courier, channel, now) for channel in open_channels)
+def _hand_over_channels(courier: Courier) -> tuple[int, timedelta | None]:
+    """For each slot that is due, hand over the channel that has been ready for longest.
+
+    :returns: how many, and how soon the next slot comes, if more channels wait for it.
+    """
+    now = clock.now()
+    handed, next_slots = 0, []
+    own_rows = Channel.objects.filter(host=channels.ENDPOINT).exclude(endpoint=channels.FRONT_END)
+    for own in own_rows.order_by("pk"):
+        if _is_paused(own, now):
+            continue
+        first = _first_channels(own.endpoint, now)
+        wanted = _to_hand_over(first, now)
+        taken, next_slot = _take_slots(own, len(wanted), now)
+        handed += _hand_over_each(courier, own, wanted[:taken], next_slot)
+        soon = [row.ready_at for row in first if row.ready_at is not None and row.ready_at > now]
+        if len(wanted) > taken or soon:
+            next_slots.append(next_slot if len(wanted) > taken else max(next_slot, soon[0]))
+    return handed, min(next_slots) - now if next_slots else None
 
 
-def _hand_over_channel(courier: Courier, channel: Channel, now: datetime) -> int:
+def _first_channels(endpoint: str, now: datetime) -> Sequence[Channel]:
+    """Return the channels that are ready, or will be before the next look, first come first.
+
+    A fixed number of rows, by an index: what it costs does not grow with the hosts.
+    """
+    until = now + timedelta(seconds=conf.relay_interval_s)
+    rows = Channel.objects.filter(endpoint=endpoint, ready_at__lte=until).exclude(host="")
+    return list(rows.order_by("ready_at", "pk")[: 2 * UNCLAIMED_MESSAGES])
+
+
+def _to_hand_over(first: Sequence[Channel], now: datetime) -> list[Channel]:
+    """Return which channels may be handed over, with those under way no more than allowed."""
+    is_free = [row.handed_at is None or row.handed_at <= now - CHANNEL_LEASE for row in first]
+    room = max(UNCLAIMED_MESSAGES - is_free.count(False), 0)
+    ready = [row for row, free in zip(first, is_free, strict=True) if free]
+    return [row for row in ready if row.ready_at is not None and row.ready_at <= now][:room]
+
+
+def _take_slots(own: Channel, wanted: int, now: datetime) -> tuple[int, datetime]:
+    """Take the slots of an endpoint that are due, as many as wanted, ahead of other relays.
+
+    :returns: how many, and when the next one is to be handed over.
+    """
+    due, slot = max(own.handed_at or now, now - CATCH_UP), channels.slot()
+    taken = min(wanted, (now - due) // slot + 1) if due <= now else 0
+    next_slot = due + taken * slot
+    as_read = Channel.objects.filter(pk=own.pk, handed_at=own.handed_at)
+    # Of several relays that see the same slot, one moves it.
+    if taken and not as_read.update(handed_at=next_slot):
+        return 0, now + slot
+    return taken, next_slot
+
+
+def _hand_over_each(
+    courier: Courier, own: Channel, chosen: Sequence[Channel], next_slot: datetime
+) -> int:
+    try:
+        return sum(_hand_over_channel(courier, channel) for channel in chosen)
+    except Exception:
+        moved = Channel.objects.filter(pk=own.pk, handed_at=next_slot)
+        moved.update(handed_at=own.handed_at)
+        raise
+
+
+def _hand_over_channel(courier: Courier, channel: Channel) -> int:
+    now = clock.now()
     as_read = Channel.objects.filter(pk=channel.pk, handed_at=channel.handed_at)
     if not as_read.update(handed_at=now):
         return 0

@@ -8,12 +8,13 @@ import dramatiq
 from django.db import close_old_connections, connections
 
 from ..conf import SETTINGS, conf
-from .dispatch import run_maintenance, tick
+from .dispatch import Tick, run_maintenance, tick
 from .senders import Courier, DramatiqCourier
 
 logger = logging.getLogger(__name__)
 
 STOP_WAIT_S = 10.0
+SHORTEST_PAUSE_S = 0.1  # below, a look hands over several slots at once
 
 
 class RelayThread(threading.Thread):
@@ -33,25 +34,35 @@ class RelayThread(threading.Thread):
 
 
 def relay_until(stopping: threading.Event, courier: Courier) -> None:
-    """Tick every `RELAY_INTERVAL` until told to stop."""
-    is_well = True
-    while not stopping.wait(conf.relay_interval_s or SETTINGS["RELAY_INTERVAL"].default):
-        is_well = survive(courier, was_well=is_well)
+    """Tick at each slot while URLs are ready, and every `RELAY_INTERVAL`, until told to stop."""
+    is_well, last = True, Tick()
+    while not stopping.wait(_pause_s(last)):
+        is_well, last = tick_and_log_faults(courier, was_well=is_well)
     connections.close_all()
 
 
-def survive(courier: Courier, *, was_well: bool = True) -> bool:
-    """Tick and keep house once, whatever is away; say whether nothing was.
+def _pause_s(last: Tick) -> float:
+    """Return how long to sleep: until the next slot, if a channel waits for it and it is sooner."""
+    interval_s = float(conf.relay_interval_s or SETTINGS["RELAY_INTERVAL"].default)
+    if last.next_slot_in is None:
+        return interval_s
+    return min(interval_s, max(last.next_slot_in.total_seconds(), SHORTEST_PAUSE_S))
+
+
+def tick_and_log_faults(courier: Courier, *, was_well: bool = True) -> tuple[bool, Tick]:
+    """Tick and keep house once, whatever is away; return whether nothing was, and the tick.
 
     :param was_well: whether the last time went well: what lasts is not logged again and again.
     """
-    faults = [fault for work in (lambda: tick(courier), run_maintenance) if (fault := _fault(work))]
+    done = [Tick()]
+    works = (lambda: done.append(tick(courier)), run_maintenance)
+    faults = [fault for work in works if (fault := _fault(work))]
     for fault in faults if was_well else ():
         # Database or broker are away: the rows are the schedule, the next tick goes on.
         logger.warning("relay=tick state=interrupted error=%r", fault, exc_info=fault)
     if not (faults or was_well):
         logger.warning("relay=tick state=resumed")
-    return not faults
+    return not faults, done[-1]
 
 
 def _fault(work: Callable[[], object]) -> Exception | None:

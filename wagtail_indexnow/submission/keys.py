@@ -145,9 +145,7 @@ def rotate(host: str) -> str:
         raise ConfigurationError(f"The key of {host} is set in WAGTAIL_INDEXNOW['KEYS'].")
     row = _row(host)
     _change_over(row, _new_key())
-    held = Channel.objects.filter(host=host, pause_reason__in=_CURED_HOLDS)
-    for channel in held:
-        channels.release(channel.endpoint, host)
+    channels.resume_host(host, _CURED_HOLDS)
     logger.warning("key rotated host=%s key=%s", host, mask(row.key))
     return row.key
 

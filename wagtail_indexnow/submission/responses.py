@@ -14,16 +14,16 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Any
 
-from ..constants import Reason, UrlState
+from ..constants import Reason, SubmissionState
 from .redaction import excerpt_of
 
-HOLD_MAX = timedelta(hours=24)
+PAUSE_MAX = timedelta(hours=24)
 JITTER = 0.1  # a tenth on top, so that workers of many sites do not come back together
 _VERIFY_STEPS = tuple(timedelta(minutes=minutes) for minutes in (5, 10, 20, 40, 60))
 _REFUSED_STEPS = (timedelta(hours=1), timedelta(hours=6), timedelta(hours=24))
 _OWNED_STEPS = (timedelta(minutes=5), timedelta(hours=1))
 _DOUBLING_STEPS = tuple(timedelta(hours=hours) for hours in (1, 2, 4, 8, 16, 24))
-HOLD_STEPS: Mapping[str, tuple[timedelta, ...]] = {
+PAUSE_STEPS: Mapping[str, tuple[timedelta, ...]] = {
     Reason.KEY_UNVERIFIED: _VERIFY_STEPS,
     Reason.KEY_FILE: _VERIFY_STEPS,
     Reason.FOREIGN_HOST: _VERIFY_STEPS,
@@ -41,8 +41,8 @@ _ERROR_CODE_LENGTH = 128
 _PASSING = frozenset({408, 425})
 
 
-class HoldScope(StrEnum):
-    """Whom a hold stops: every host at this endpoint, or one host there."""
+class PauseScope(StrEnum):
+    """Whom a pause stops: every host at this endpoint, or one host there."""
 
     ENDPOINT = "endpoint"
     CHANNEL = "channel"
@@ -63,8 +63,8 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
-    """The hold that an endpoint or channel is under, and how often it was renewed."""
+class PauseHistory:
+    """The pause that an endpoint or channel is under, and how often it was renewed."""
 
     reason: str = ""
     strikes: int = 0
@@ -77,25 +77,17 @@ class Standing:
 class Verdict:
     """What to do with the URLs of a POST, and with its channel.
 
-    `retry` is when waiting URLs may go again; `None`: by the number of their own tries. With
-    `hold`, nothing goes to that endpoint or channel before `hold_until`. `split`: the next POST
-    takes half of these URLs. `proven`: the engine accepted the key.
+    With `pause`, nothing goes to that endpoint or channel before `pause_until`. `proven`: the
+    engine accepted the key.
     """
 
-    url_state: UrlState
+    state: SubmissionState
     reason: str = ""
-    retry: timedelta | None = None
-    hold: HoldScope | None = None
-    hold_until: datetime | None = None
-    split: bool = False
+    pause: PauseScope | None = None
+    pause_until: datetime | None = None
     proven: bool = False
     error_code: str = ""
     excerpt: str = ""
-
-    @property
-    def outcome(self) -> str:
-        """Return the one word that a submission keeps: the reason, or else the state."""
-        return str(self.reason or self.url_state)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,16 +97,16 @@ class _Case:
     answer: Answer
     now: datetime
     key_check_passed: bool | None
-    endpoint: Standing
-    channel: Standing
+    endpoint: PauseHistory
+    channel: PauseHistory
     url_count: int
     was_split: bool
     jitter: float
     error_code: str
     text: str
 
-    def standing(self, scope: HoldScope) -> Standing:
-        return self.endpoint if scope is HoldScope.ENDPOINT else self.channel
+    def history(self, scope: PauseScope) -> PauseHistory:
+        return self.endpoint if scope is PauseScope.ENDPOINT else self.channel
 
 
 def judge(
@@ -123,8 +115,8 @@ def judge(
     now: datetime,
     key: str,
     key_check_passed: bool | None = None,
-    endpoint: Standing | None = None,
-    channel: Standing | None = None,
+    endpoint: PauseHistory | None = None,
+    channel: PauseHistory | None = None,
     url_count: int = 1,
     was_split: bool = False,
     jitter: float = 0.0,
@@ -134,7 +126,7 @@ def judge(
     :param key: the key that was sent, to be masked in the excerpt.
     :param key_check_passed: what our own look at the key file found after a refusal; `None`:
         nobody looked.
-    :param endpoint: the endpoint's hold so far; `channel` is the host's there.
+    :param endpoint: the endpoint's pause so far; `channel` is the host's there.
     :param was_split: these URLs are half of a POST that was too large.
     :param jitter: 0 to 1, chance in, so that this stays a function.
     """
@@ -143,8 +135,8 @@ def judge(
         answer=answer,
         now=now,
         key_check_passed=key_check_passed,
-        endpoint=endpoint or Standing(),
-        channel=channel or Standing(),
+        endpoint=endpoint or PauseHistory(),
+        channel=channel or PauseHistory(),
         url_count=url_count,
         was_split=was_split,
         jitter=jitter,
@@ -159,13 +151,13 @@ def needs_key_check(answer: Answer) -> bool:
     return answer.status == 403 and not _is_verifying(answer)
 
 
-def hold_for(reason: str, strikes: int, jitter: float = 0.0) -> timedelta:
-    """Return how long a hold lasts that was renewed `strikes` times: longer each time."""
-    steps = HOLD_STEPS[reason]
+def pause_for(reason: str, strikes: int, jitter: float = 0.0) -> timedelta:
+    """Return how long a pause lasts that was renewed `strikes` times: longer each time."""
+    steps = PAUSE_STEPS[reason]
     delay = steps[min(strikes, len(steps) - 1)]
     if steps is _DOUBLING_STEPS:
         delay *= 1 + JITTER * jitter
-    return min(delay, HOLD_MAX)
+    return min(delay, PAUSE_MAX)
 
 
 def retry_after(answer: Answer, now: datetime) -> timedelta | None:
@@ -175,10 +167,10 @@ def retry_after(answer: Answer, now: datetime) -> timedelta | None:
     """
     value = answer.headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(value):
-        delay = timedelta(seconds=min(int(value), int(HOLD_MAX.total_seconds())))
+        delay = timedelta(seconds=min(int(value), int(PAUSE_MAX.total_seconds())))
     else:
         delay = _until(value, now)
-    return min(delay, HOLD_MAX) if delay > timedelta(0) else None
+    return min(delay, PAUSE_MAX) if delay > timedelta(0) else None
 
 
 def _judge(case: _Case) -> Verdict:
@@ -199,12 +191,12 @@ def _judge(case: _Case) -> Verdict:
         return _server_error(case)
     # Redirects too: a key is not sent elsewhere. Other refusals, such as a proxy's 407, are
     # faults of the address as well: nothing is lost by waiting for a person.
-    return _held(case, Reason.ENDPOINT_WRONG, HoldScope.ENDPOINT)
+    return _paused(case, Reason.ENDPOINT_WRONG, PauseScope.ENDPOINT)
 
 
 def _accepted(case: _Case) -> Verdict:
     return Verdict(
-        url_state=UrlState.ACCEPTED,
+        state=SubmissionState.ACCEPTED,
         proven=case.answer.status == 200,  # 202: any key at all, even a wrong one
         error_code=case.error_code,
         excerpt=case.text,
@@ -213,59 +205,56 @@ def _accepted(case: _Case) -> Verdict:
 
 def _rejected(case: _Case) -> Verdict:
     if _blames_key(case):
-        return _held(case, Reason.BAD_KEY, HoldScope.CHANNEL)
+        return _paused(case, Reason.BAD_KEY, PauseScope.CHANNEL)
     is_bad_request = case.answer.status == 400
     return _final(case, Reason.BAD_REQUEST if is_bad_request else Reason.UNPROCESSABLE)
 
 
 def _refused(case: _Case) -> Verdict:
     if _is_verifying(case.answer):
-        return _held(case, Reason.KEY_UNVERIFIED, HoldScope.CHANNEL)
+        return _paused(case, Reason.KEY_UNVERIFIED, PauseScope.CHANNEL)
     if case.key_check_passed is False:
-        return _held(case, Reason.KEY_FILE, HoldScope.CHANNEL)
-    return _held(case, Reason.KEY_REFUSED, HoldScope.CHANNEL)
+        return _paused(case, Reason.KEY_FILE, PauseScope.CHANNEL)
+    return _paused(case, Reason.KEY_REFUSED, PauseScope.CHANNEL)
 
 
 def _too_large(case: _Case) -> Verdict:
     if case.was_split or case.url_count < 2:
         return _final(case, Reason.TOO_LARGE)
-    return _kept(case, Reason.TOO_LARGE, retry=timedelta(0), split=True)
+    return _kept(case, Reason.TOO_LARGE)
 
 
 def _rate_limited(case: _Case) -> Verdict:
     asked = retry_after(case.answer, case.now)
-    return _held(case, Reason.RATE_LIMITED, HoldScope.ENDPOINT, asked)
+    return _paused(case, Reason.RATE_LIMITED, PauseScope.ENDPOINT, asked)
 
 
 def _server_error(case: _Case) -> Verdict:
     asked = retry_after(case.answer, case.now) if case.answer.status == 503 else None
     if asked is None:
         return _kept(case, Reason.SERVER_ERROR)
-    return _held(case, Reason.SERVER_ERROR, HoldScope.ENDPOINT, asked)
+    return _paused(case, Reason.SERVER_ERROR, PauseScope.ENDPOINT, asked)
 
 
-def _kept(
-    case: _Case, reason: Reason, *, retry: timedelta | None = None, split: bool = False
-) -> Verdict:
+def _kept(case: _Case, reason: Reason) -> Verdict:
     return Verdict(
-        url_state=UrlState.PENDING,
+        state=SubmissionState.PENDING,
         reason=reason,
-        retry=retry,
-        split=split,
         error_code=case.error_code,
         excerpt=case.text,
     )
 
 
-def _held(case: _Case, reason: Reason, scope: HoldScope, delay: timedelta | None = None) -> Verdict:
+def _paused(
+    case: _Case, reason: Reason, scope: PauseScope, delay: timedelta | None = None
+) -> Verdict:
     if delay is None:
-        delay = hold_for(reason, case.standing(scope).strikes_for(reason), case.jitter)
+        delay = pause_for(reason, case.history(scope).strikes_for(reason), case.jitter)
     return Verdict(
-        url_state=UrlState.PENDING,
+        state=SubmissionState.PENDING,
         reason=reason,
-        retry=delay,
-        hold=scope,
-        hold_until=case.now + delay,
+        pause=scope,
+        pause_until=case.now + delay,
         error_code=case.error_code,
         excerpt=case.text,
     )
@@ -273,7 +262,7 @@ def _held(case: _Case, reason: Reason, scope: HoldScope, delay: timedelta | None
 
 def _final(case: _Case, reason: Reason) -> Verdict:
     return Verdict(
-        url_state=UrlState.REJECTED,
+        state=SubmissionState.REJECTED,
         reason=reason,
         error_code=case.error_code,
         excerpt=case.text,

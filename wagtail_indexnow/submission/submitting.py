@@ -1,30 +1,34 @@
-"""Ready URLs of one channel → one POST: prove the key, keep the pace, claim, send, record.
+"""Ready URLs of one channel → one POST: prove the key, re-check, keep the pace, send, record.
 
-Never sleeps and never sends a second time: what has to wait stays a row, and the relay comes
-back.
+Waits a moment for its slot, and never sends a second time: what has to wait longer stays a row,
+and the relay comes back.
 """
 
 import logging
 import random
+import time
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from .. import clock, hosts
 from ..conf import conf
-from ..constants import KeyFile, Kind, Reason, UrlState
-from ..ledger import channels, intents, tracked_urls
-from ..ledger.transactions import database
-from ..models import TrackedUrl
+from ..constants import KeyFile, Reason, SubmissionState, UrlState
+from ..ledger import channels, tracked_urls
+from ..ledger.transactions import database, reading_primary
+from ..models import Channel, TrackedUrl
 from ..pages import facts
 from . import claims, client, keys
-from .claims import Claim
-from .responses import Answer, HoldScope, Standing, Verdict, hold_for, judge, needs_key_check
+from .claims import Batch, Claim
+from .responses import Answer, PauseHistory, Verdict, judge, needs_key_check, pause_for
 
 logger = logging.getLogger(__name__)
 
 IDLE = "idle"
 NOT_YET = "not_yet"
-#: Holds of our own making, which end when their cause does.
-_OWN_HOLDS = (Reason.KEY_FILE, Reason.OTHER_INSTALLATION, Reason.FOREIGN_HOST)
+UNSENT = "unsent"
+SLOT_WAIT = timedelta(seconds=3)  # at most: a worker has other things to do
+#: Pauses of our own making, which end when their cause does.
+OWN_PAUSES = (Reason.KEY_FILE, Reason.OTHER_INSTALLATION, Reason.FOREIGN_HOST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,32 +45,34 @@ class _Address:
 def submit_channel(endpoint: str, host: str) -> str:
     """Send what is ready for a host to an endpoint, one POST at most.
 
-    :returns: in one word what came of it: `idle`, `not_yet`, a state or a reason.
+    :returns: in one word what came of it: `idle`, `not_yet`, `unsent`, a state or a reason.
     """
-    outcome = _submit(endpoint, host)
-    # After a fault the channel stays handed over: its lease spaces the attempts.
-    channels.handed_back(endpoint, host)
+    with reading_primary():
+        channel = channels.get(endpoint, host) if host != channels.ENDPOINT else None
+        if channel is None:  # a message cannot make a row
+            logger.warning("submit endpoint=%r host=%r outcome=unknown", endpoint[:64], host[:255])
+            return IDLE
+        outcome = _submit(channel)
+        # After a fault the channel stays handed over: its lease spaces the attempts.
+        channels.drop(channel.pk)
     logger.debug("submit endpoint=%s host=%s outcome=%s", endpoint, host, outcome)
     return outcome
 
 
-def _submit(endpoint: str, host: str) -> str:
+def _submit(channel: Channel) -> str:
     if not conf.enabled:
         return Reason.DISABLED
+    endpoint, host = channel.endpoint, channel.host
     endpoint_url = conf.endpoints.get(endpoint)
     if endpoint_url is None:
         return _end_gone(endpoint, host)
-    channels.ensure(endpoint, [host])
-    now = clock.now()
-    if not channels.is_open(endpoint, host, now):
+    if not _settle_left(channel) or _is_paused(endpoint, host):
         return NOT_YET
-    if not hosts.is_served(host):
-        return _hold(endpoint, host, Reason.FOREIGN_HOST)
-    claims.settle_answered(endpoint, host, now=now)
-    tracked_urls.give_up(now, endpoint=endpoint, host=host)
-    scheme = _ready_scheme(endpoint, host)
+    scheme = _ready_scheme(channel)
     if scheme is None:
-        return IDLE
+        return _idle(channel)
+    if not hosts.is_served(host):
+        return _pause(endpoint, host, Reason.FOREIGN_HOST)
     key = _proved_key(endpoint, host, scheme)
     if not isinstance(key, keys.Proof):
         return key
@@ -78,26 +84,47 @@ def _submit(endpoint: str, host: str) -> str:
 
 
 def _end_gone(endpoint: str, host: str) -> str:
-    rows = TrackedUrl.objects.of_channel(endpoint, host)
-    tracked_urls.end(rows, state=UrlState.SKIPPED, reason=Reason.ENDPOINT_GONE, now=clock.now())
+    rows = TrackedUrl.objects.filter(endpoint=endpoint, host=host)
+    tracked_urls.end(rows, state=UrlState.SKIPPED, reason=Reason.ENDPOINT_GONE)
     return Reason.ENDPOINT_GONE
 
 
-def _ready_scheme(endpoint: str, host: str) -> str | None:
-    """Return the scheme of the oldest ready URL, for the key file; `None` if nothing is ready."""
-    ready = TrackedUrl.objects.of_channel(endpoint, host).ready(clock.now())
-    url = ready.order_by("not_before", "pk").values_list("url", flat=True).first()
-    return url.partition(":")[0] if url else None
+def _settle_left(channel: Channel) -> bool:
+    """Settle what another worker left behind; `False` if somebody works in the channel now."""
+    if channel.lease_until is None:
+        return True
+    left = claims.take_over(channel.pk)
+    return left is not None and claims.settle(left[0], channel.pk, left[1])
+
+
+def _is_paused(endpoint: str, host: str) -> bool:
+    """Return whether the channel has to wait, or its endpoint longer than for its next slots."""
+    now = clock.now()
+    row, own = channels.get(endpoint, host), channels.get(endpoint, channels.ENDPOINT)
+    slots = 2 * channels.slot()
+    return bool((row and row.not_before > now) or (own and own.not_before > now + slots))
+
+
+def _ready_scheme(channel: Channel) -> str | None:
+    """Return the scheme of the URL that is due first, for the key file; `None` if none is due."""
+    rows = claims.read(channel, now=clock.now(), limit=1).rows
+    return rows[0].url.partition(":")[0] if rows else None
+
+
+def _idle(channel: Channel) -> str:
+    # Its row may still say that something is ready: the relay would hand it over for ever.
+    channels.refresh(channel.pk)
+    return IDLE
 
 
 def _proved_key(endpoint: str, host: str, scheme: str) -> keys.Proof | str:
-    """Return the key to send, or why nothing may be sent yet; the channel is then held."""
+    """Return the key to send, or why nothing may be sent yet; the channel is then paused."""
     if conf.dry_run or not conf.verify_key_file:
         return keys.Proof(key=keys.key_for(host), result=KeyFile.OK)
     proof = keys.prove(host, scheme)
     if not proof.is_ok:
-        return _hold(endpoint, host, _pause_reason(proof.result))
-    channels.clear(endpoint, host, before=clock.now(), reasons=_OWN_HOLDS)
+        return _pause(endpoint, host, _pause_reason(proof.result))
+    channels.clear_host(endpoint, host, OWN_PAUSES)
     return proof
 
 
@@ -106,50 +133,69 @@ def _pause_reason(result: str) -> Reason:
     return Reason.OTHER_INSTALLATION if is_foreign else Reason.KEY_FILE
 
 
-def _standing(endpoint: str, host: str) -> Standing:
-    reason, strikes = channels.standing(endpoint, host)
-    return Standing(reason=reason, strikes=strikes)
+def _history(endpoint: str, host: str, started_at: datetime | None = None) -> PauseHistory:
+    reason, strikes = channels.history(endpoint, host, started_at=started_at)
+    return PauseHistory(reason=reason, strikes=strikes)
 
 
-def _hold(endpoint: str, host: str, reason: Reason) -> str:
-    strikes = _standing(endpoint, host).strikes_for(reason)
-    until = clock.now() + hold_for(reason, strikes)
-    channels.hold(endpoint, host, reason=reason, until=until)
+def _pause(endpoint: str, host: str, reason: Reason) -> str:
+    strikes = _history(endpoint, host).strikes_for(reason)
+    until = clock.now() + pause_for(reason, strikes)
+    channels.pause_host(endpoint, host, reason=reason, until=until)
     return reason
 
 
 def _send(address: _Address) -> str:
-    slot = channels.take_slot(address.endpoint, address.host)
-    if slot is None:
-        return NOT_YET
-    claimed = claims.claim(address.endpoint, address.host, now=clock.now())
-    claimed = claimed and _still_public(claimed)
-    if claimed is None:
+    channel = channels.get(address.endpoint, address.host)
+    if channel is None:
         return IDLE
-    if not channels.confirm_slot(slot):
-        claims.unclaim(claimed)
+    # In this order: whatever happens to the channel after it was read refuses the claim.
+    batch = _without_hidden(claims.read(channel, now=clock.now()))
+    if not batch.rows:
+        return _idle(channel)
+    claimed = _claim(batch, address.key)
+    if claimed is None:
         return NOT_YET
     return _dry_run(claimed) if conf.dry_run else _post(address, claimed)
 
 
-def _still_public(claimed: Claim) -> Claim | None:
-    """Leave out pages that were hidden or taken offline while their URLs waited."""
-    pages = claims.public_pages(claimed)
-    refused = pages - facts.still_public(pages) if pages else set()
-    for page_id in sorted(refused):  # what else is there to tell of it?
-        intents.insert(Kind.VISIBILITY, page_id=page_id, run_at=clock.now())
-    return claims.withdraw(claimed, refused, now=clock.now())
+def _without_hidden(batch: Batch) -> Batch:
+    """Leave out URLs whose pages were hidden or taken offline while they waited.
+
+    A URL passes if no page has it, or one that is live and unrestricted.
+    """
+    rows = [row for row in batch.rows if not row.is_gone]
+    holders = tracked_urls.holders(row.url_hash for row in rows)
+    public = facts.still_public(set().union(*holders.values()))
+    hidden = {hashed for hashed, pages in holders.items() if public.isdisjoint(pages)}
+    return claims.refuse(batch, [row for row in rows if row.url_hash in hidden])
+
+
+def _claim(batch: Batch, key: str) -> Claim | None:
+    """Claim what was read, and wait for the endpoint's slot if it comes in a moment."""
+    waited = timedelta(0)
+    while isinstance(claimed := claims.claim(batch, key=key), datetime):
+        wait = max(claimed - clock.now(), timedelta(0))
+        if waited + wait > SLOT_WAIT:
+            return None
+        time.sleep(wait.total_seconds())
+        waited += wait
+    return claimed
 
 
 def _dry_run(claimed: Claim) -> str:
-    verdict = Verdict(url_state=UrlState.SKIPPED, reason=Reason.DRY_RUN)
-    _record(claimed, Answer(status=None), verdict)
-    return verdict.outcome
+    verdict = Verdict(state=SubmissionState.SKIPPED, reason=Reason.DRY_RUN)
+    return _record(claimed, Answer(status=None), verdict)
 
 
 def _post(address: _Address, claimed: Claim) -> str:
     if database().in_atomic_block:
         raise RuntimeError("The network is never inside a transaction.")
+    if not claims.is_fresh(claimed, clock.now()):
+        # This process stood still: the POST could outlast the lease, and meet the next one.
+        claims.unsend(claimed)
+        logger.warning("submission=%s state=%s", claimed.submission.pk, UNSENT)
+        return UNSENT
     answer = client.post_urls(
         address.endpoint_url,
         host=address.host,
@@ -158,25 +204,20 @@ def _post(address: _Address, claimed: Claim) -> str:
         urls=claimed.urls,
         timeout_s=conf.timeout_s,
     )
-    verdict = _judge(address, claimed, answer)
-    # In this order: a crash in between sends the refused POST again, but not before the hold ends.
-    _hold_back(address, claimed, verdict)
-    _record(claimed, answer, verdict)
-    if verdict.proven:
-        _prove(address, claimed)
-    return verdict.outcome
+    return _record(claimed, answer, _judge(address, claimed, answer))
 
 
 def _judge(address: _Address, claimed: Claim, answer: Answer) -> Verdict:
+    started_at = claimed.submission.started_at
     return judge(
         answer,
         now=clock.now(),
         key=address.key,
         key_check_passed=_own_check(address) if needs_key_check(answer) else None,
-        endpoint=_standing(address.endpoint, channels.ENDPOINT),
-        channel=_standing(address.endpoint, address.host),
+        endpoint=_history(address.endpoint, channels.ENDPOINT, started_at),
+        channel=_history(address.endpoint, address.host, started_at),
         url_count=len(claimed.rows),
-        was_split=claimed.is_split,
+        was_split=claimed.is_half,
         jitter=random.random(),  # noqa: S311 - spreads load, guards nothing
     )
 
@@ -188,33 +229,19 @@ def _own_check(address: _Address) -> bool | None:
     return proof.is_ok and proof.key == address.key
 
 
-def _record(claimed: Claim, answer: Answer, verdict: Verdict) -> None:
-    claims.record(claimed, answer, verdict, now=clock.now())
+def _record(claimed: Claim, answer: Answer, verdict: Verdict) -> str:
     submission = claimed.submission
+    is_in_time = claims.record_response(claimed, answer, verdict)
+    if is_in_time:
+        claims.settle(submission.pk, claimed.channel.pk, claimed.token)
     logger.info(
-        "submission=%s endpoint=%s host=%s urls=%s status=%s outcome=%s",
+        "submission=%s endpoint=%s host=%s urls=%s status=%s state=%s reason=%s",
         submission.pk,
         submission.endpoint,
         submission.host,
         len(claimed.rows),
         answer.status,
-        verdict.outcome,
+        verdict.state if is_in_time else "late",
+        verdict.reason,
     )
-
-
-def _hold_back(address: _Address, claimed: Claim, verdict: Verdict) -> None:
-    if verdict.hold is not None and verdict.hold_until is not None:
-        channels.hold(
-            address.endpoint,
-            address.host if verdict.hold is HoldScope.CHANNEL else channels.ENDPOINT,
-            reason=verdict.reason,
-            until=verdict.hold_until,
-            started_at=claimed.submission.started_at,
-        )
-
-
-def _prove(address: _Address, claimed: Claim) -> None:
-    """An engine has taken what it was sent: no hold from before that stands."""
-    channels.verified(address.endpoint, address.host)
-    for host in (channels.ENDPOINT, address.host):
-        channels.clear(address.endpoint, host, before=claimed.submission.started_at)
+    return str(verdict.reason or verdict.state) if is_in_time else NOT_YET

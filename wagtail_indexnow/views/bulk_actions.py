@@ -65,13 +65,15 @@ class ResubmitUrls(RowsAction):
     back_label = _("No, don't resubmit")
 
     def rows(self, ids: Sequence[str]) -> Any:
-        return TrackedUrl.objects.filter(pk__in=ids).select_related("intent")
+        return TrackedUrl.objects.filter(pk__in=ids)
 
     @classmethod
     def execute_action(cls, objects: Sequence[Any], **kwargs: Any) -> tuple[int, int]:
         resubmitted = tracked_urls.resubmit([row.pk for row in objects], now=clock.now())
+        for page_id in sorted(resubmitted.pages):
+            intents.insert(Kind.MANUAL, page_id=page_id)
         _record(log_actions.RESUBMIT, objects, kwargs["user"])
-        return resubmitted, 0
+        return resubmitted.count, 0
 
     def get_success_message(self, resubmitted: int, others: int) -> str:
         return ngettext(

@@ -12,6 +12,7 @@ from wagtail.admin.views.reports import ReportView
 from wagtail.coreutils import get_content_languages
 
 from .. import permissions
+from ..models import Intent, TrackedUrl
 from ..pages.model import page_model
 
 EXPORT_CHUNK = 2_000
@@ -78,21 +79,24 @@ def with_pages(rows: Iterable[Any]) -> list[Any]:
         .select_related("locale")
         .in_bulk()
     )
-    languages = get_content_languages()
+    languages, events = get_content_languages(), _events_of(rows)
     for row in rows:
         row.page = pages.get(row.page_id)
-        row.shown_title = row.page.get_admin_display_title() if row.page else _former_title(row)
-        code = row.page.locale.language_code if row.page else getattr(_intent(row), "locale", "")
+        event = events.get(row.intent or 0) if isinstance(row, TrackedUrl) else row
+        row.shown_title = row.page.get_admin_display_title() if row.page else _former_title(event)
+        code = row.page.locale.language_code if row.page else getattr(event, "locale", "")
         row.language = languages.get(code, code)
     return rows
 
 
-def _intent(row: Any) -> Any:
-    return getattr(row, "intent", row)
+def _events_of(rows: Iterable[Any]) -> dict[int, Intent]:
+    """Return the events that still know what the pages of URLs were called."""
+    pks = {row.intent for row in rows if isinstance(row, TrackedUrl) and row.intent}
+    return Intent.objects.only("page_title", "locale").in_bulk(pks) if pks else {}
 
 
-def _former_title(row: Any) -> str:
-    title = getattr(_intent(row), "page_title", "")
+def _former_title(event: Any) -> str:
+    title = getattr(event, "page_title", "")
     return _("%(title)s (deleted)") % {"title": title} if title else _("A deleted page")
 
 

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from .. import clock
 from ..conf import conf
-from ..constants import IntentState, Kind, Reason, UrlState
+from ..constants import IntentState, Kind, Reason, SubmissionState
 from ..models import Intent, Submission
 
 
@@ -22,43 +22,30 @@ class Outcome(TextChoices):
     IN_FLIGHT = "in_flight", _("On its way")
 
 
-_REJECTED = (Reason.BAD_REQUEST, Reason.UNPROCESSABLE)
-_OTHER = (UrlState.ACCEPTED.value, Reason.DRY_RUN.value, "", *(str(r) for r in _REJECTED))
+_OF_STATE = {
+    SubmissionState.ACCEPTED: Outcome.TOLD,
+    SubmissionState.REJECTED: Outcome.REJECTED,
+    SubmissionState.SKIPPED: Outcome.DRY_RUN,
+}
 
 
 def condition(outcome: str) -> Q:
     """Return what selects the submissions of an outcome."""
-    match outcome:
-        case Outcome.TOLD:
-            return Q(outcome=UrlState.ACCEPTED)
-        case Outcome.REJECTED:
-            return Q(outcome__in=_REJECTED)
-        case Outcome.DRY_RUN:
-            return Q(outcome=Reason.DRY_RUN)
-        case Outcome.IN_FLIGHT:
-            return Q(outcome="")
-        case _:
-            return ~Q(outcome__in=_OTHER)
+    states = [state for state, found in _OF_STATE.items() if found == outcome]
+    if states:
+        return Q(state__in=states)
+    return Q(state=SubmissionState.PENDING, finished_at__isnull=outcome == Outcome.IN_FLIGHT)
 
 
 def outcome_of(submission: Submission) -> Outcome:
     """Return what became of one submission."""
-    return outcome_named(submission.outcome)
+    return outcome_named(submission.state, is_in_flight=submission.finished_at is None)
 
 
-def outcome_named(word: str) -> Outcome:
-    """Return the outcome that a submission's own word stands for."""
-    match word:
-        case UrlState.ACCEPTED:
-            return Outcome.TOLD
-        case Reason.BAD_REQUEST | Reason.UNPROCESSABLE:
-            return Outcome.REJECTED
-        case Reason.DRY_RUN:
-            return Outcome.DRY_RUN
-        case "":
-            return Outcome.IN_FLIGHT
-        case _:
-            return Outcome.KEPT
+def outcome_named(state: str, *, is_in_flight: bool) -> Outcome:
+    """Return the outcome that a state stands for."""
+    kept = Outcome.IN_FLIGHT if is_in_flight else Outcome.KEPT
+    return _OF_STATE.get(SubmissionState(state), kept)
 
 
 class Progress(TextChoices):

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.humanize.templatetags.humanize import intcomma
-from django.db.models import Case, Count, IntegerField, Sum, Value, When
+from django.db.models import Case, Count, IntegerField, Q, Sum, Value, When
 from django.utils import formats, timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
@@ -141,10 +141,14 @@ def submissions(now: datetime) -> Plot:
         Submission.objects.filter(started_at__gte=_start_of(days[0]))
         .annotate(day=_number_of_day("started_at", days))
         .order_by()
-        .values_list("day", "outcome")
+        .annotate(is_in_flight=Q(finished_at=None))
+        .values_list("day", "state", "is_in_flight")
         .annotate(total=Sum("url_count"))
     )
-    figures = _figures((day, outcome_named(word), total) for day, word, total in rows)
+    figures = _figures(
+        (day, outcome_named(state, is_in_flight=is_in_flight), total)
+        for day, state, is_in_flight, total in rows
+    )
     shown = {key.value: figures[key] for key in _OUTCOMES if key in figures}
     return Plot(
         name="submissions",

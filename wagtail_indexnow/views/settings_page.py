@@ -144,7 +144,7 @@ class ReleaseHold(ManagersOnly, View):
 
     def post(self, request: HttpRequest, pk: int) -> HttpResponse:
         channel = get_object_or_404(Channel, pk=pk)
-        channels.release(channel.endpoint, channel.host)
+        channels.resume(channel.endpoint, channel.host)
         log_actions.record(log_actions.RESUME, [channel], request.user)
         messages.success(request, _("The hold is released: URLs that waited are due now."))
         return redirect(SETTINGS)

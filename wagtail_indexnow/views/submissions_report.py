@@ -48,7 +48,8 @@ class SubmissionsReport(IndexNowReport):
         "endpoint": _("Search engine"),
         "url_count": _("URLs"),
         "status": _("Answer"),
-        "outcome": _("Outcome"),
+        "state": _("Outcome"),
+        "reason": _("Reason"),
         "error_code": _("Error code"),
         "excerpt": _("Excerpt"),
     }
@@ -143,14 +144,11 @@ class SubmissionView(WagtailAdminTemplateMixin, PermissionCheckedMixin, Template
         }
 
     def _urls(self) -> list[tuple[str, Any]]:
-        """Return the URLs with the page that each was last tracked for, if it still exists."""
-        tracked = dict(
-            self.submission.tracked_urls.exclude(page_id=None).values_list("url", "page_id")
-        )
-        urls = self.submission.urls[:MAX_URLS_SHOWN]
-        page_ids = {tracked[url] for url in urls if url in tracked}
+        """Return the URLs with the page that each was submitted for, if it still exists."""
+        entries = self.submission.urls[:MAX_URLS_SHOWN]
+        page_ids = {entry["page"] for entry in entries} - {None}
         pages = page_model().objects.filter(pk__in=page_ids).in_bulk()
-        return [(url, pages.get(tracked.get(url))) for url in urls]
+        return [(entry["url"], pages.get(entry["page"])) for entry in entries]
 
 
 def require_submissions(user: Any) -> None:
@@ -184,7 +182,7 @@ def tag(submission: Submission) -> str:
 
 def reason(submission: Submission) -> str:
     """Return the outcome's reason as a sentence, if there is one."""
-    return str(Reason(submission.outcome).label) if submission.outcome in Reason.values else ""
+    return str(Reason(submission.reason).label) if submission.reason in Reason.values else ""
 
 
 def duration(submission: Submission) -> str:

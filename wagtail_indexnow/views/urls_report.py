@@ -22,8 +22,8 @@ from .listing import IndexNowReport
 MAX_PAGES_FOUND = 1_000
 _FIELDS = (
     "pk", "endpoint", "host", "url", "page_id", "change", "changed_at", "not_before", "state",
-    "reason", "attempts", "sent_at", "last_status", "submission_id",
-    "intent__page_title", "intent__locale",
+    "reason", "attempts", "sent_at", "last_status", "submission",
+    "intent",
 )  # fmt: skip
 
 
@@ -123,9 +123,9 @@ class TrackedUrlsReport(IndexNowReport):
         return permissions.sees_all_pages(self.request.user)
 
     def _submission_url(self, row: TrackedUrl) -> str | None:
-        if row.submission_id is None or not self._sees_submissions:
+        if row.submission is None or not self._sees_submissions:
             return None
-        return reverse("wagtail_indexnow_admin:submission", args=[row.submission_id])
+        return reverse("wagtail_indexnow_admin:submission", args=[row.submission])
 
     def order_queryset(self, queryset: Any) -> Any:
         # The key settles ties, so that no row is on two pages; both stand in one index.
@@ -133,7 +133,7 @@ class TrackedUrlsReport(IndexNowReport):
         return queryset.order_by(f"{sign}changed_at", f"{sign}pk")
 
     def get_base_queryset(self) -> Any:
-        return super().get_base_queryset().select_related("intent").only(*_FIELDS)
+        return super().get_base_queryset().only(*_FIELDS)
 
     def search_queryset(self, queryset: Any) -> Any:
         """Find pages by words of their title; else, or with a slash, URLs by a piece of them.

@@ -38,6 +38,7 @@ class FaultsConfig(AppConfig):
 def shorten_waits(seconds: float) -> None:
     """Let a test see in seconds what takes minutes: what was lost, or waits, comes back."""
     from wagtail_indexnow import models
+    from wagtail_indexnow.ledger import backoff
     from wagtail_indexnow.pages import guards
     from wagtail_indexnow.relay import dispatch
     from wagtail_indexnow.submission import claims
@@ -48,8 +49,8 @@ def shorten_waits(seconds: float) -> None:
     models.LEASE_MIN = dispatch.CHANNEL_LEASE = lease
     # More than the longest exchange: `TIMEOUT` is shorter here too.
     setattr(claims, "lease", lambda: 2 * lease)  # noqa: B010
-    claims.RETRY_DELAYS = (lease / 4,)
-    claims.RETRY_DELAY_MAX = lease / 2
+    backoff.RETRY_DELAYS = (lease / 4,)
+    backoff.RETRY_DELAY_MAX = lease / 2
 
 
 def limit_posts(urls: str | None) -> None:
@@ -57,8 +58,8 @@ def limit_posts(urls: str | None) -> None:
     from wagtail_indexnow.submission import claims
 
     if urls is not None:
-        claim = partial(claims.claim, limit=int(urls))
-        setattr(claims, "claim", claim)  # noqa: B010
+        read = partial(claims.read, limit=int(urls))
+        setattr(claims, "read", read)  # noqa: B010
 
 
 def put_clock_ahead(seconds: float) -> None:
