@@ -7,7 +7,7 @@ from collections.abc import Callable
 import dramatiq
 from django.db import close_old_connections, connections
 
-from ..conf import DEFAULTS, conf
+from ..conf import SETTINGS, conf
 from .dispatch import keep_house, tick
 from .senders import Courier, DramatiqCourier
 
@@ -35,7 +35,7 @@ class RelayThread(threading.Thread):
 def relay_until(stopping: threading.Event, courier: Courier) -> None:
     """Tick every `RELAY_INTERVAL` until told to stop."""
     is_well = True
-    while not stopping.wait(conf.relay_interval_s or DEFAULTS["RELAY_INTERVAL"]):
+    while not stopping.wait(conf.relay_interval_s or SETTINGS["RELAY_INTERVAL"].default):
         is_well = survive(courier, was_well=is_well)
     connections.close_all()
 
