@@ -49,6 +49,7 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def _one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let time-machine move the database's clock too."""
     monkeypatch.setattr(clock, "now", timezone.now)
+    monkeypatch.setattr(clock, "later", lambda delay: timezone.now() + delay)
 
 
 @pytest.fixture(autouse=True)

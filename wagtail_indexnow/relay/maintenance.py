@@ -7,6 +7,7 @@ from ..conf import conf
 from ..ledger import tracked_urls
 from ..ledger.transactions import writing
 from ..models import Intent, Submission, TrackedUrl
+from ..visits import recording
 
 BATCH = 1_000
 BATCHES = 5  # at a time: the relay's thread has more urgent things to do
@@ -25,6 +26,7 @@ def prune() -> bool:
         [
             _delete(Intent.objects.filter(finished_at__lt=before), named_by="intent"),
             _delete(Submission.objects.filter(started_at__lt=before), named_by="submission"),
+            recording.prune(before),
         ]
     )
 
