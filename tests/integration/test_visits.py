@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.core.management import CommandError, call_command
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, connection, connections, transaction
 from django.http import HttpResponse
 from django.test import AsyncRequestFactory, Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
@@ -239,7 +240,9 @@ class TestMiddleware:
         async def ask(agent: str) -> Any:
             headers = {"user-agent": agent}
             request = AsyncRequestFactory().get(PATH, secure=True, headers=headers)
-            return await VisitMiddleware(answer)(request)  # type: ignore[misc]
+            response = await VisitMiddleware(answer)(request)  # type: ignore[misc]
+            await sync_to_async(connections.close_all)()  # of the thread, as the handler does
+            return response
 
         for agent in (BROWSER, BINGBOT):
             assert asyncio.run(ask(agent)).status_code == 200
