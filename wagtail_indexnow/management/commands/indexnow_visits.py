@@ -31,7 +31,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("files", nargs="+", metavar="FILE", help='A log, or "-" for stdin.')
+        parser.add_argument("file", nargs="+", metavar="FILE", help='A log, or "-" for stdin.')
         parser.add_argument("--host", help="The host of lines that name none.")
         parser.add_argument(
             "--dry-run", action="store_true", help="Only count what would be read and recorded."
@@ -40,7 +40,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         host = self._host(options["host"])
         tally, count = Tally(), 0
-        for name in options["files"]:
+        for name in options["file"]:
             try:
                 with _opened(name) as stream:
                     for batch in _batches(read_requests(stream, tally), host):
