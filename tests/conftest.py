@@ -15,6 +15,7 @@ from example_site.engine import Engine
 from tests.factories import make_site
 from wagtail_indexnow import clock
 from wagtail_indexnow.conf import conf
+from wagtail_indexnow.pages import audits
 from wagtail_indexnow.relay.dispatch import next_due, run_until_idle
 from wagtail_indexnow.relay.senders import InlineCourier
 
@@ -100,6 +101,12 @@ class IndexNow:
         """Do everything that is due now and in the next minute, as a site without worker does."""
         run_until_idle(InlineCourier(), sleep=self._sleep)
 
+    def audit(self) -> None:
+        """Compare every page with the inventory, as a worker does once a day."""
+        self._sleep(1)  # an audit is known by its time
+        audits.plan_audit()
+        self.work()
+
     def settle(self, minutes: float = 20) -> None:
         """Work until nothing that is due within the given time is left."""
         end = timezone.now() + timedelta(minutes=minutes)
@@ -144,7 +151,10 @@ def clock_at(indexnow: IndexNow) -> Iterator[Any]:
 
 @pytest.fixture
 def site(transactional_db: None) -> Any:
-    return make_site()
+    """The smallest site, whose home page the inventory knows."""
+    made = make_site()
+    audits.record()
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from .. import clock, permissions
 from ..conf import conf
 from ..constants import Change, IntentState, Kind, Reason, UrlState
 from ..diagnostics import explanation, visit_notes
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 from .bulk_actions import submit
 from .columns import NotedColumn, answer, intent_tag, moment, url_tag
 

@@ -18,7 +18,7 @@ from ..conf import conf
 from ..constants import Reason
 from ..diagnostics import health
 from ..models import HostKey, Submission
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 from ..submission import keys
 from .columns import NotedColumn, answer, moment
 from .filters import SubmissionFilterSet
