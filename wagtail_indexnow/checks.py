@@ -4,6 +4,7 @@ Ids are never reused. None of them touches the network; those that read Sites ru
 database may be asked (`check --database`, `migrate`, `indexnow_check`).
 """
 
+import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from typing import Any
@@ -23,9 +24,12 @@ from .constants import APP_LABEL
 from .models import Intent
 from .pages.model import page_model
 from .routes import RouteProblem, key_route_problem
+from .visits.figures import MIDDLEWARE as VISIT_MIDDLEWARE
 
 #: On PyPI, with the same import name: the two exclude each other.
 OTHER_DISTRIBUTION = "wagtail-indexnow"
+#: What the extra `[verify]` installs.
+VERIFY_LIBRARIES = ("lxml", "protego")
 
 Found = Iterator[CheckMessage]
 
@@ -177,6 +181,32 @@ def _discovery() -> Found:
             "Workers do not load wagtail_indexnow.tasks, and so put its messages aside.",
             'Keep "tasks" in DRAMATIQ_AUTODISCOVER_MODULES and take it out of '
             "DRAMATIQ_IGNORED_MODULES.",
+        )
+
+
+@_static
+def verification_check() -> Found:
+    """Report that pages are to be checked without the libraries that read them safely."""
+    if _is_misconfigured() or not conf.verify_pages:
+        return
+    missing = [name for name in VERIFY_LIBRARIES if importlib.util.find_spec(name) is None]
+    if missing:
+        yield _error(
+            "E008",
+            f"{SETTING}['VERIFY_PAGES'] needs {' and '.join(missing)}, which cannot be imported.",
+            'pip install "wagtail-indexnow-dramatiq[verify]"',
+        )
+
+
+@_static
+def visits_check() -> Found:
+    """Report a VisitMiddleware behind others, which may answer before it sees the request."""
+    middleware = list(settings.MIDDLEWARE)
+    if VISIT_MIDDLEWARE in middleware[1:]:
+        yield _warning(
+            "W013",
+            "VisitMiddleware is not the first in MIDDLEWARE: it misses what others answer first.",
+            f'Move "{VISIT_MIDDLEWARE}" to the top of MIDDLEWARE.',
         )
 
 

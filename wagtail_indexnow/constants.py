@@ -106,6 +106,28 @@ class Reason(TextChoices):
     TOO_LARGE = "too_large", _("The engine found the request too large.")
     SERVER_ERROR = "server_error", _("The engine had a fault.")
     NO_RESPONSE = "no_response", _("The engine did not answer.")
+    # of what the public sees
+    NOT_REFRESHED_YET = "not_refreshed_yet", _("Waiting for the new version.")
+    NO_PAGE_RESPONSE = "no_page_response", _("The page did not respond.")
+    CANNOT_CHECK = "cannot_check", _("The page cannot be checked from here.")
+    STILL_PUBLIC = "still_public", _("Still public.")
+    NOINDEX = "noindex", _("Marked noindex.")
+    ROBOTS_TXT = "robots_txt", _("Blocked by robots.txt.")
+    CANONICAL_ELSEWHERE = "canonical_elsewhere", _("Canonical is another URL.")
+    REDIRECTS = "redirects", _("Redirects to another URL.")
+
+
+class FetchedAs(TextChoices):
+    """What an anonymous visitor was last given at a URL."""
+
+    INDEXABLE = "indexable", _("Public and indexable")
+    NOINDEX = "noindex", _("Marked noindex")
+    CANONICAL_ELSEWHERE = "canonical_elsewhere", _("Canonical is another URL")
+    REDIRECTS = "redirects", _("Redirects to another URL")
+    ROBOTS_TXT = "robots_txt", _("Blocked by robots.txt")
+    GONE = "gone", _("Not found")
+    REFUSED = "refused", _("Refused")
+    ERROR = "error", _("No usable response")
 
 
 PAYLOAD_VERSION = 1

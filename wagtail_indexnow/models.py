@@ -288,6 +288,42 @@ class TrackedUrl(models.Model):
         return self.url
 
 
+class VisitQuerySet(models.QuerySet["Visit"]):
+    def refused(self) -> Self:
+        """Select what `visits.crawlers.is_refusal` calls one."""
+        return self.filter(Q(status__in=[403, 429]) | Q(status__gte=500))
+
+    def served(self) -> Self:
+        return self.exclude(Q(status__in=[403, 429]) | Q(status__gte=500))
+
+
+class Visit(models.Model):
+    """The first time that a crawler was served a URL after it was submitted, or was refused it.
+
+    `submission` is the last one of the URL when the crawler came. A refusal gives way to a visit.
+    """
+
+    submission = models.BigIntegerField()
+    url_hash = models.CharField(max_length=64)
+    crawler = models.CharField(_("crawler"), max_length=32)
+    visited_at = models.DateTimeField(_("visited"), db_index=True)
+    status = models.PositiveSmallIntegerField(_("response"))
+
+    objects: ClassVar[VisitQuerySet] = VisitQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        verbose_name = _("IndexNow visit")
+        verbose_name_plural = _("IndexNow visits")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["submission", "url_hash", "crawler"], name="indexnow_visit_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.crawler} {self.visited_at:%Y-%m-%d %H:%M:%S}"
+
+
 class Channel(models.Model):
     """One (endpoint, host): its pace, pauses and verification. Host `""` is the endpoint itself.
 

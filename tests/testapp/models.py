@@ -7,6 +7,7 @@ from wagtail.admin.panels import FieldPanel
 from wagtail.contrib.routable_page.models import RoutablePageMixin, path
 from wagtail.models import Page, Site
 
+from wagtail_indexnow.api_fields import indexnow_version
 from wagtail_indexnow.mixins import IndexNowPageMixin
 
 
@@ -14,6 +15,7 @@ class ArticlePage(Page):
     body = models.TextField(blank=True)
 
     content_panels = [*Page.content_panels, FieldPanel("body")]
+    api_fields = [indexnow_version]
     template = "testapp/page.html"
 
 

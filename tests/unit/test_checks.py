@@ -1,5 +1,6 @@
 """System checks: one test for each id, each with a hint that says what to do."""
 
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -158,6 +159,35 @@ def test_w001_without_django_dramatiq(monkeypatch: pytest.MonkeyPatch, configure
     assert ids() == ["W001"]
     configure(RELAY_INTERVAL=0)
     assert ids() == []
+
+
+def test_e008_pages_are_to_be_checked_without_the_libraries(
+    monkeypatch: pytest.MonkeyPatch, configure: Any
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "lxml" else find(name)
+    )
+    assert ids() == []
+    configure(VERIFY_PAGES=True)
+
+    [message] = look()
+    assert message.id == "wagtail_indexnow.E008"
+    assert "lxml" in message.msg
+    assert "protego" not in message.msg
+
+
+@pytest.mark.parametrize(
+    ("position", "found"), [(0, []), (1, ["W013"]), (None, [])], ids=["first", "second", "absent"]
+)
+def test_w013_visit_middleware_behind_others(
+    settings: Any, position: int | None, found: list[str]
+) -> None:
+    if position is not None:
+        settings.MIDDLEWARE = list(settings.MIDDLEWARE)
+        settings.MIDDLEWARE.insert(position, "wagtail_indexnow.middleware.VisitMiddleware")
+
+    assert ids() == found
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from django.utils.module_loading import import_string
 
 import wagtail_indexnow
 from wagtail_indexnow import conf, constants, log_actions, payloads, permissions
-from wagtail_indexnow.models import Channel, HostKey, Intent, Submission, TrackedUrl
+from wagtail_indexnow.models import Channel, HostKey, Intent, Submission, TrackedUrl, Visit
 from wagtail_indexnow.routes import key_route_problem
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -231,6 +231,7 @@ def test_check_ids_are_right_everywhere() -> None:
         ("Intent", Intent),
         ("TrackedUrl", TrackedUrl),
         ("Submission", Submission),
+        ("Visit", Visit),
         ("Channel", Channel),
         ("HostKey", HostKey),
     ],

@@ -20,6 +20,7 @@ from ..models import HostKey
 from ..submission import keys
 from . import advice, brokers, ledger_health
 from .findings import Finding
+from .visit_notes import check_visits
 
 
 def findings(*, live: bool = True) -> list[Finding]:
@@ -36,7 +37,8 @@ def findings(*, live: bool = True) -> list[Finding]:
     found += _key_files(live=live)
     if live:
         found += _broker()
-    return found + list(ledger_health.findings(clock.now()))
+    now = clock.now()
+    return [*found, *ledger_health.findings(now), *check_visits(now)]
 
 
 def hosts_here() -> dict[str, str]:

@@ -10,6 +10,7 @@ from ..conf import conf
 from ..ledger import channels, tracked_urls
 from ..ledger.transactions import writing
 from ..models import Intent, Submission
+from ..visits import recording
 
 BATCH = 1_000
 BATCHES = 5  # at a time: the relay's thread has more urgent things to do
@@ -35,6 +36,7 @@ def prune() -> bool:
         [
             _delete(Intent.objects.filter(finished_at__lt=before, run_at=None), Value(1)),
             _delete(Submission.objects.filter(started_at__lt=before), F("url_count")),
+            recording.prune(before),
         ]
     )
 

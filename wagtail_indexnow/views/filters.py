@@ -10,10 +10,11 @@ from django.utils.translation import gettext_lazy as _
 from wagtail.admin.filters import ContentTypeFilter, DateRangePickerWidget, WagtailFilterSet
 from wagtail.models import get_page_models
 
+from .. import clock
 from ..constants import Change, Kind, Reason, UrlState
 from ..models import Channel, Intent, Submission, TrackedUrl
 from ..pages.model import page_model
-from . import outcomes
+from . import outcomes, visits
 
 
 def radio(**kwargs: Any) -> Any:
@@ -60,9 +61,14 @@ class TrackedUrlFilterSet(ChannelFilterSet):
         empty_label=_("All"),
     )
 
+    visited = radio(label=_("Visits"), choices=visits.CHOICES, method="of_visits")
+
     class Meta:
         model = TrackedUrl
-        fields = ["state", "host", "endpoint", "change", "changed_at", "page_type"]
+        fields = ["state", "host", "endpoint", "change", "changed_at", "page_type", "visited"]
+
+    def of_visits(self, rows: Any, name: str, value: str) -> Any:
+        return visits.filter_visited(rows, value, clock.now())
 
     def of_page_type(self, rows: Any, name: str, page_type: ContentType) -> Any:
         pages = page_model().objects.filter(content_type=page_type).order_by()

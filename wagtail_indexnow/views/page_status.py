@@ -18,10 +18,10 @@ from wagtail.admin.ui.tables import Table
 from wagtail.admin.utils import get_valid_next_url_from_request
 from wagtail.admin.views.generic import WagtailAdminTemplateMixin
 
-from .. import permissions
+from .. import clock, permissions
 from ..conf import conf
 from ..constants import Change, IntentState, Kind, Reason, UrlState
-from ..diagnostics import explanation
+from ..diagnostics import explanation, visit_notes
 from ..pages.model import page_model
 from .bulk_actions import submit
 from .columns import NotedColumn, answer, intent_tag, moment, url_tag
@@ -121,7 +121,10 @@ class PageStatusView(WagtailAdminTemplateMixin, TemplateView):
         looks = [*found.open_intents, *found.past_intents]
         return super().get_context_data(**kwargs) | {
             "page": self.page,
-            "sentences": explanation.status_sentences(self.page),
+            "sentences": [
+                *explanation.status_sentences(self.page),
+                *visit_notes.page_sentences(self.page.pk, clock.now()),
+            ],
             "explanation": found,
             "guards": [(guard.passed, _said(guard)) for guard in found.guards],
             "tracked": Table(TRACKED, found.tracked) if found.tracked else None,

@@ -15,7 +15,7 @@ from wagtail.admin import messages
 from wagtail.admin.views.generic import WagtailAdminTemplateMixin
 from wagtail.models import Site
 
-from .. import hosts, log_actions, permissions
+from .. import clock, hosts, log_actions, permissions
 from ..conf import conf
 from ..constants import KeyFile
 from ..diagnostics import health
@@ -25,6 +25,7 @@ from ..models import Channel, HostKey
 from ..submission import keys
 from .bulk_actions import submit
 from .columns import moment
+from .visits import settings_panel
 
 SETTINGS = "wagtail_indexnow_admin:settings"
 
@@ -56,6 +57,7 @@ class SettingsView(ManagersOnly, WagtailAdminTemplateMixin, TemplateView):
             "findings": health.findings(live=False),
             "keys": self._keys(),
             "holds": held(),
+            "visits": settings_panel(clock.now()),
             "sites": Site.objects.select_related("root_page").order_by(
                 "-is_default_site", "hostname", "pk"
             ),

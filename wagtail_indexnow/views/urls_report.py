@@ -17,12 +17,13 @@ from . import plots
 from .columns import NotedColumn, TitleColumn, answer, moment, url_tag
 from .filters import TrackedUrlFilterSet
 from .listing import IndexNowReport
+from .visits import visited_by_column, with_visits
 
 #: Titles that a search looks through; beyond that the words are too common to mean a page.
 MAX_PAGES_FOUND = 1_000
 _FIELDS = (
     "pk", "endpoint", "host", "url", "page_id", "change", "changed_at", "not_before", "state",
-    "reason", "attempts", "sent_at", "last_status", "submission",
+    "reason", "attempts", "sent_at", "last_status", "submission", "url_hash",
     "intent",
 )  # fmt: skip
 
@@ -56,6 +57,7 @@ class TrackedUrlsReport(IndexNowReport):
         "last_status": _("Last answer"),
         "sent_at": _("Told"),
         "attempts": _("Tries"),
+        "visited_by": _("Visited by"),
     }
     list_export = list(export_headings)
 
@@ -92,6 +94,7 @@ class TrackedUrlsReport(IndexNowReport):
                 note=lambda row: moment(row.sent_at),
             ),
             Column("attempts", label=_("Tries")),
+            visited_by_column(),
         ]
         return [checkbox, *columns] if self.may_act else columns
 
@@ -134,6 +137,9 @@ class TrackedUrlsReport(IndexNowReport):
 
     def get_base_queryset(self) -> Any:
         return super().get_base_queryset().only(*_FIELDS)
+
+    def decorate_paginated_queryset(self, object_list: Any) -> Any:
+        return with_visits(super().decorate_paginated_queryset(object_list))
 
     def search_queryset(self, queryset: Any) -> Any:
         """Find pages by words of their title; else, or with a slash, URLs by a piece of them.
