@@ -39,7 +39,11 @@ def sentence(visit: FirstVisit) -> str:
 def page_sentences(page_id: int, now: datetime) -> list[str]:
     """Return which crawlers came to a page's URLs after their last submission, soonest first."""
     rows = TrackedUrl.objects.filter(page_id=page_id, submission__isnull=False)
-    urls = list(rows.values_list("submission", "url_hash"))
+    urls = [
+        (submission, digest)
+        for submission, digest in rows.values_list("submission", "url_hash")
+        if submission is not None
+    ]
     found = sorted(
         (visit for visits in figures.first_visits(urls).values() for visit in visits),
         key=lambda visit: visit.delay,

@@ -65,7 +65,8 @@ def note(urls: Collection[str], crawler: str, status: int) -> None:
             visited_at=clock.later(timedelta(0)),
         )
         for submission, digest, change, seen_status in rows
-        if _is_news(status, seen_status, is_removed=change == Change.REMOVED)
+        if submission is not None
+        and _is_news(status, seen_status, is_removed=change == Change.REMOVED)
     ]
     if visits:
         _save(visits, alias)
