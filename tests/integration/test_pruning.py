@@ -20,15 +20,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def events() -> Any:
-    """Return what is planned besides the daily audit."""
-    return Intent.objects.exclude(kind="audit")
-
-
-def later(indexnow: Any, **amount: float) -> None:
-    indexnow.travel_to(timezone.now() + timedelta(**amount))
-
-
-def events() -> Any:
     """Return all events but the audits, which maintenance plans too."""
     return Intent.objects.exclude(kind="audit")
 
