@@ -24,6 +24,10 @@ def events() -> Any:
     return Intent.objects.exclude(kind="audit")
 
 
+def later(indexnow: Any, **amount: float) -> None:
+    indexnow.travel_to(timezone.now() + timedelta(**amount))
+
+
 def test_history_goes_after_retention_days_and_tracked_urls_stay(
     indexnow: Any, clock_at: Any, site: Any
 ) -> None:

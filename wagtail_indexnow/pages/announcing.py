@@ -129,7 +129,13 @@ def _write_of(
         state = IntentState.CANCELLED if is_go_live else IntentState.SKIPPED
     elif check.reason(intent.page_pk) and not check.changes(intent.page_pk):
         state, reason = IntentState.SKIPPED, check.reason(intent.page_pk)
-    return PlannedWrite(intent=intent, state=state, reason=reason, attempts=intent.attempts)
+    return PlannedWrite(
+        intent=intent,
+        state=state,
+        reason=reason,
+        attempts=intent.attempts,
+        waits=intent.waits,
+    )
 
 
 def _hushed(found: Sequence[Intent]) -> set[int]:
