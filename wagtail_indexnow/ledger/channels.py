@@ -16,7 +16,7 @@ from django.db.models import OuterRef, Subquery
 from .. import clock
 from ..conf import conf
 from ..models import Channel, TrackedUrl
-from .transactions import insert_missing, writing
+from .transactions import database, insert_missing, writing
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,28 @@ def ensure(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
         return found
     insert_missing([Channel(endpoint=endpoint, host=host) for endpoint, host in missing], "host")
     return _keys_of(wanted)
+
+
+def are_missing(pairs: Collection[tuple[str, str]]) -> bool:
+    """Return whether one of some channels is not there yet."""
+    return len(_keys_of(pairs)) < len(pairs)
+
+
+def serialise_on_mysql() -> bool:
+    """Let one transaction at a time insert new rows, where an insert locks those that it meets.
+
+    In the order in which it meets them, and with the gaps beside them: two that insert the same
+    URLs would wait in a ring with one that locks them by primary key. Other databases lock nothing
+    on a conflict. The row is of no host and no endpoint: nobody takes a slot from it.
+
+    :returns: whether it may have had to wait for others.
+    """
+    if database().vendor != "mysql":
+        return False
+    if lock_one(FRONT_END, ENDPOINT) is None:
+        insert_missing([Channel(endpoint=FRONT_END, host=ENDPOINT)], "host")
+        lock_one(FRONT_END, ENDPOINT)
+    return True
 
 
 def home_of(endpoint: str, host: str, *, is_verified: bool) -> tuple[str, str]:

@@ -84,25 +84,17 @@ def mark(changes: Sequence[Marked], *, now: datetime) -> None:
     by_hash = {marked.url_hash: marked for marked in _one_change_per_url(changes)}
     if not by_hash:
         return
-    is_verified = not conf.verify_pages
+    touched: set[int] = set()
     with writing():
-        pairs = {
-            (endpoint, marked.host) for marked in by_hash.values() for endpoint in _endpoints()
-        }
-        homes = {pair: channels.home_of(*pair, is_verified=is_verified) for pair in pairs}
-        own_rows = {(endpoint, channels.ENDPOINT) for endpoint in _endpoints()}
-        keys = channels.ensure({*own_rows, *homes.values()})
-        _insert_missing(list(by_hash.values()))
-        touched: set[int] = set()
+        homes = _insert_missing(list(by_hash.values()))
         for pks in chunks(sorted(_keys_of(by_hash)), MARK_CHUNK):
-            rows = list(lock(pks))
-            changed = [row for row in rows if _apply(row, by_hash[row.url_hash], now)]
-            for row in changed:
-                touched |= {row.channel} if row.channel else set()
-                row.channel = keys[homes[row.endpoint, row.host]]
-                row.verified_at = now if is_verified else None
-            touched |= {row.channel for row in changed if row.channel}
-            save(changed)
+            rows = [row for row in lock(pks) if _apply(row, by_hash[row.url_hash], now)]
+            touched |= {row.channel for row in rows if row.channel is not None}
+            for row in rows:
+                row.channel = homes[row.endpoint, row.host]
+                row.verified_at = None if conf.verify_pages else now
+            touched |= {row.channel for row in rows if row.channel is not None}
+            save(rows)
         channels.recompute(channels.lock(touched))
 
 
@@ -255,12 +247,31 @@ def _one_change_per_url(changes: Sequence[Marked]) -> list[Marked]:
     return list({marked.url: marked for marked in order}.values())
 
 
-def _insert_missing(marks: Sequence[Marked]) -> None:
-    """Insert rows of version 0, so that there is something to lock: two may come at once."""
+def _insert_missing(marks: Sequence[Marked]) -> dict[tuple[str, str], int]:
+    """Insert channels, and URLs of version 0, so that there is something to lock.
+
+    :returns: (endpoint, host) → the channel in which its URLs wait from now on.
+    """
+    pairs = {(endpoint, marked.host) for marked in marks for endpoint in _endpoints()}
+    is_verified = not conf.verify_pages
+    homes = {pair: channels.home_of(*pair, is_verified=is_verified) for pair in pairs}
+    wanted = {*homes.values(), *((endpoint, channels.ENDPOINT) for endpoint in _endpoints())}
+    missing = _missing(marks)
+    if (missing or channels.are_missing(wanted)) and channels.serialise_on_mysql():
+        missing = _missing(marks)  # of what was missing, others may have inserted some
+    for rows in chunks(missing, MARK_CHUNK):
+        insert_missing(rows, "host")
+    keys = channels.ensure(wanted)
+    return {pair: keys[home] for pair, home in homes.items()}
+
+
+def _missing(marks: Sequence[Marked]) -> list[TrackedUrl]:
+    """Return a new row for each URL and endpoint that has none, in the order of inserting."""
+    missing: list[TrackedUrl] = []
     for chunk in chunks(sorted(marks, key=lambda marked: marked.url_hash), MARK_CHUNK):
         rows = TrackedUrl.objects.filter(url_hash__in=[marked.url_hash for marked in chunk])
         existing = set(rows.values_list("endpoint", "url_hash"))
-        placeholders = [
+        missing += [
             TrackedUrl(
                 endpoint=endpoint, host=marked.host, url=marked.url, url_hash=marked.url_hash
             )
@@ -268,7 +279,7 @@ def _insert_missing(marks: Sequence[Marked]) -> None:
             for endpoint in _endpoints()
             if (endpoint, marked.url_hash) not in existing
         ]
-        insert_missing(placeholders, "host")
+    return missing
 
 
 def _keys_of(hashes: Collection[str]) -> Iterator[int]:
