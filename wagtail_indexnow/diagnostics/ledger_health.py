@@ -1,47 +1,63 @@
-"""What the rows say of the health of a site: who was seen, what waits, what was answered."""
+"""What the rows say about a site's health: who was seen, what waits, what search engines said."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, Q, Subquery
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from wagtail.models import PageLogEntry
 
 from ..conf import conf
-from ..constants import RELAY_HEARTBEAT, WORKER_HEARTBEAT, Reason, UrlState
+from ..constants import (
+    PASSING_REASONS,
+    RELAY_HEARTBEAT,
+    WORKER_HEARTBEAT,
+    IntentState,
+    Reason,
+    UrlState,
+)
 from ..ledger import heartbeats
+from ..ledger.backoff import RETRY_DELAY_MAX
 from ..models import Channel, Intent, Submission, TrackedUrl
 from ..pages.public_urls import page_model
-from . import advice
-from .findings import Finding
-from .formatting import moment, outcome_label
+from .findings import Finding, Severity
+from .formatting import engine_name, format_time, sentences, state_and_reason
 
 SEEN_LATELY = timedelta(minutes=10)
 WAITS_LONG = timedelta(minutes=30)
-REJECTED_LATELY = timedelta(days=7)
+FAILED_LATELY = timedelta(days=7)
 
 
-def findings(now: datetime) -> Iterator[Finding]:
-    """Yield what was found, in the order in which a person should mend it."""
-    for look in (_relay, _worker, _publish_scheduled, _waiting, _holds, _rejected, _last_answers):
-        yield from look(now)
+def check_ledger(now: datetime) -> Iterator[Finding]:
+    """Yield all findings, in the order in which they are best acted on."""
+    for check in (
+        _relay,
+        _worker,
+        _publish_scheduled,
+        _page_errors,
+        _pending,
+        _pauses,
+        _rejected,
+        _last_responses,
+    ):
+        yield from check(now)
 
 
 def _relay(now: datetime) -> Iterator[Finding]:
     seen_at = heartbeats.last_seen(RELAY_HEARTBEAT)
     if seen_at is not None and seen_at > now - SEEN_LATELY:
-        yield Finding(name="relay", ok=True, message=_("The relay is at work."))
+        yield Finding(name="relay", severity=Severity.OK, message=_("The relay is running."))
         return
     yield Finding(
         name="relay",
-        ok=False,
-        message=_("The relay was last seen on %(time)s.") % {"time": moment(seen_at)}
+        severity=Severity.ACTION,
+        message=_("The relay last ran on %(time)s.") % {"time": format_time(seen_at)}
         if seen_at
-        else _("The relay has never been seen: nothing is handed over."),
-        fix=_(
-            "Start a worker (manage.py rundramatiq), or run manage.py indexnow_relay; without any "
-            "worker let cron run manage.py indexnow_relay --inline each minute."
+        else _("The relay has never run: nothing is handed to workers."),
+        remedy=_(
+            "Start a worker (manage.py rundramatiq) or run manage.py indexnow_relay. Without "
+            "workers, let cron run manage.py indexnow_relay --inline every minute."
         ),
     )
 
@@ -54,19 +70,23 @@ def _worker(now: datetime) -> Iterator[Finding]:
     if untaken.exists():
         yield Finding(
             name="worker",
-            ok=False,
-            message=_("Work is handed over, but no worker takes it."),
-            fix=_("Let a worker listen to the queue “%(queue)s”: see rundramatiq --queues.")
+            severity=Severity.ACTION,
+            message=_("Work has been handed over, but no worker takes it."),
+            remedy=_("Let a worker listen to the queue “%(queue)s”: see rundramatiq --queues.")
             % {"queue": conf.queue},
         )
     elif seen_at is not None:
         yield Finding(
             name="worker",
-            ok=True,
-            message=_("A worker last worked on %(time)s.") % {"time": moment(seen_at)},
+            severity=Severity.OK,
+            message=_("A worker last ran on %(time)s.") % {"time": format_time(seen_at)},
         )
     else:
-        yield Finding(name="worker", ok=None, message=_("No worker has had anything to do yet."))
+        yield Finding(
+            name="worker",
+            severity=Severity.INFO,
+            message=_("No worker has had anything to do yet."),
+        )
 
 
 def _publish_scheduled(now: datetime) -> Iterator[Finding]:
@@ -76,14 +96,14 @@ def _publish_scheduled(now: datetime) -> Iterator[Finding]:
     if count:
         yield Finding(
             name="publish_scheduled",
-            ok=False,
+            severity=Severity.ACTION,
             message=ngettext(
-                "%(count)s page waits for Wagtail's publish_scheduled, which does not seem to run.",
-                "%(count)s pages wait for Wagtail's publish_scheduled, which does not seem to run.",
+                "%(count)s page is overdue: Wagtail's publish_scheduled does not seem to run.",
+                "%(count)s pages are overdue: Wagtail's publish_scheduled does not seem to run.",
                 count,
             )
             % {"count": count},
-            fix=_("Let cron run manage.py publish_scheduled every few minutes."),
+            remedy=_("Let cron run manage.py publish_scheduled every few minutes."),
         )
         return
     actions = ("wagtail.publish.scheduled", "wagtail.unpublish.scheduled")
@@ -91,42 +111,65 @@ def _publish_scheduled(now: datetime) -> Iterator[Finding]:
     seen_at = logged.values_list("timestamp", flat=True).first()
     yield Finding(
         name="publish_scheduled",
-        ok=True if seen_at else None,
-        message=_("publish_scheduled last did something on %(time)s.") % {"time": moment(seen_at)}
+        severity=Severity.OK if seen_at else Severity.INFO,
+        message=_("publish_scheduled last changed a page on %(time)s.")
+        % {"time": format_time(seen_at)}
         if seen_at
         else _("publish_scheduled has had nothing to do yet."),
     )
 
 
-def _waiting(now: datetime) -> Iterator[Finding]:
+def _page_errors(now: datetime) -> Iterator[Finding]:
+    """Yield how many pages fail now, or were given up lately."""
+    # A page that fails is tried again within the hour: the index on `run_at` finds it.
+    failing = Q(state=IntentState.PLANNED, run_at__lte=now + RETRY_DELAY_MAX)
+    given_up = Q(state=IntentState.FAILED, finished_at__gt=now - FAILED_LATELY)
+    rows = Intent.objects.filter(failing | given_up, reason=Reason.PAGE_ERROR)
+    count = rows.values("page_id").order_by().distinct().count()
+    if count:
+        yield Finding(
+            name="page_error",
+            severity=Severity.ACTION,
+            message=ngettext(
+                "The code of %(count)s page fails when it is asked for its URLs.",
+                "The code of %(count)s pages fails when it is asked for their URLs.",
+                count,
+            )
+            % {"count": count},
+            remedy=_("Read the errors under Reports → IndexNow events. Fix the code, then submit."),
+        )
+
+
+def _pending(now: datetime) -> Iterator[Finding]:
     intent = Intent.objects.due(now).order_by("run_at").values_list("run_at", flat=True).first()
-    held, unheld = _oldest_ready(now)
-    oldest = min((at for at in (intent, unheld) if at is not None), default=None)
+    kept_back, free = _oldest_ready(now)
+    oldest = min((at for at in (intent, free) if at is not None), default=None)
     if oldest is None:
         yield Finding(
             name="pending",
-            ok=True if held is None else None,
-            message=_("Nothing is waiting.")
-            if held is None
-            else _("Nothing waits but what holds and pace keep back."),
+            severity=Severity.OK if kept_back is None else Severity.INFO,
+            message=_("Nothing is pending.")
+            if kept_back is None
+            else _("Everything pending is paused or rate-limited; nothing is stuck."),
         )
     elif oldest > now - WAITS_LONG:
         yield Finding(
             name="pending",
-            ok=True,
-            message=_("The oldest row has been due since %(time)s.") % {"time": moment(oldest)},
+            severity=Severity.OK,
+            message=_("The oldest pending work has been due since %(time)s.")
+            % {"time": format_time(oldest)},
         )
     else:
         yield Finding(
             name="pending",
-            ok=False,
-            message=_("Work has been waiting since %(time)s.") % {"time": moment(oldest)},
-            fix=_("See above whether relay and workers run; if they do, start more workers."),
+            severity=Severity.ACTION,
+            message=_("Work has been waiting since %(time)s.") % {"time": format_time(oldest)},
+            remedy=_("Check above whether relay and workers run. If they do, start more workers."),
         )
 
 
 def _oldest_ready(now: datetime) -> tuple[datetime | None, datetime | None]:
-    """Return since when the oldest ready URL waits: behind pace or hold, and behind neither."""
+    """Return since when the oldest ready URL waits: behind pace or a pause, and behind neither."""
     ready = TrackedUrl.objects.ready(now).filter(
         endpoint=OuterRef("endpoint"), host=OuterRef("host")
     )
@@ -137,48 +180,50 @@ def _oldest_ready(now: datetime) -> tuple[datetime | None, datetime | None]:
     since: dict[bool, list[datetime]] = {True: [], False: []}
     for row in channels:
         if row.oldest is not None:
-            is_held = not closed.isdisjoint({(row.endpoint, row.host), (row.endpoint, "")})
-            since[is_held].append(row.oldest)
+            is_kept_back = not closed.isdisjoint({(row.endpoint, row.host), (row.endpoint, "")})
+            since[is_kept_back].append(row.oldest)
     return min(since[True], default=None), min(since[False], default=None)
 
 
-def _holds(now: datetime) -> Iterator[Finding]:
-    held = Channel.objects.filter(endpoint__in=conf.endpoints).exclude(pause_reason="")
-    for channel in held.order_by("endpoint", "host"):
-        is_over = channel.not_before is None or channel.not_before <= now
-        fix = advice.for_reason(channel.pause_reason, host=channel.host)
+def _pauses(now: datetime) -> Iterator[Finding]:
+    paused = Channel.objects.filter(endpoint__in=conf.endpoints).exclude(pause_reason="")
+    for channel in paused.order_by("endpoint", "host"):
+        until = channel.not_before
+        is_over = until is None or until <= now
+        label = Reason.label_of(channel.pause_reason)
         yield Finding(
             name="pause",
-            subject=str(channel),
-            # No trouble where there is nothing to do but wait: a monitor must not call anybody.
-            ok=None if is_over or advice.is_patience(fix) else False,
-            message=str(channel.get_pause_reason_display())
-            if channel.not_before is None or is_over
-            else _("%(reason)s Held until %(time)s.")
-            % {"reason": channel.get_pause_reason_display(), "time": moment(channel.not_before)},
-            fix=fix,
+            subject=_subject(channel),
+            # What passes without anybody doing anything must not call an operator.
+            severity=Severity.INFO
+            if is_over or channel.pause_reason in PASSING_REASONS
+            else Severity.ACTION,
+            message=sentences(label)
+            if until is None or is_over
+            else sentences(label, _("Paused until %(time)s.") % {"time": format_time(until)}),
+            remedy=Reason.remedy_of(channel.pause_reason),
         )
 
 
 def _rejected(now: datetime) -> Iterator[Finding]:
-    """Yield what engines rejected lately; older rejections are history."""
+    """Yield what search engines rejected lately; older rejections are history."""
     rows = TrackedUrl.objects.filter(endpoint__in=conf.endpoints, state=UrlState.REJECTED)
-    count = rows.filter(changed_at__gt=now - REJECTED_LATELY).count()
+    count = rows.filter(changed_at__gt=now - FAILED_LATELY).count()
     if count:
         yield Finding(
             name="rejected",
-            ok=False,
+            severity=Severity.ACTION,
             message=ngettext(
-                "%(count)s URL of the last seven days was rejected.",
-                "%(count)s URLs of the last seven days were rejected.",
+                "%(count)s URL was rejected in the last seven days.",
+                "%(count)s URLs were rejected in the last seven days.",
                 count,
             )
             % {"count": count},
-            fix=_("Read why in Reports → IndexNow, and resubmit them once that is mended."),
+            remedy=_("Read why under Reports → IndexNow, then resubmit them."),
         )
 
 
-def _last_answers(now: datetime) -> Iterator[Finding]:
+def _last_responses(now: datetime) -> Iterator[Finding]:
     last = Submission.objects.filter(endpoint=OuterRef("endpoint"), host=OuterRef("host"))
     answered = last.exclude(outcome="").order_by("-started_at", "-pk")
     channels = (
@@ -190,27 +235,46 @@ def _last_answers(now: datetime) -> Iterator[Finding]:
     found = list(channels)
     submissions = Submission.objects.defer("urls").in_bulk([row.last for row in found if row.last])
     for channel in found:
-        yield _last_answer(channel, submissions.get(channel.last))
+        yield _last_response(_subject(channel), submissions.get(channel.last))
 
 
-def _last_answer(channel: Channel, submission: Submission | None) -> Finding:
-    subject = str(channel)
+def _last_response(subject: str, submission: Submission | None) -> Finding:
     if submission is None:
         return Finding(
-            name="last_response", subject=subject, ok=None, message=_("Nothing sent yet.")
+            name="last_response",
+            subject=subject,
+            severity=Severity.INFO,
+            message=_("Nothing has been submitted yet."),
         )
-    told = submission.outcome == UrlState.ACCEPTED
-    fix = "" if told else advice.for_reason(submission.outcome, host=channel.host)
-    passes_by_itself = submission.outcome in (Reason.DRY_RUN, Reason.RATE_LIMITED)
+    state, reason = state_and_reason(submission.outcome)
+    severity = _severity_of_response(state, reason)
+    when = {"status": submission.status, "time": format_time(submission.started_at)}
     return Finding(
         name="last_response",
         subject=subject,
-        ok=True if told else None if passes_by_itself else False,
-        message=_("%(outcome)s Answer %(status)s on %(time)s.")
-        % {
-            "outcome": outcome_label(submission.outcome),
-            "status": submission.status or "–",
-            "time": moment(submission.started_at),
-        },
-        fix=fix,
+        severity=severity,
+        message=sentences(
+            Reason.label_of(reason) or state.label,
+            _("Response %(status)s on %(time)s.") % when
+            if submission.status
+            else _("Sent on %(time)s.") % when,
+        ),
+        remedy=Reason.remedy_of(reason)
+        or (
+            _("If this lasts, read the responses under Reports → IndexNow submissions.")
+            if severity != Severity.OK
+            else ""
+        ),
     )
+
+
+def _severity_of_response(state: UrlState, reason: str) -> Severity:
+    if state == UrlState.ACCEPTED:
+        return Severity.OK
+    # A server error may be over soon, but while every POST fails a monitor must know.
+    passes = state == UrlState.SKIPPED or reason in PASSING_REASONS - {Reason.SERVER_ERROR}
+    return Severity.INFO if passes else Severity.ACTION
+
+
+def _subject(channel: Channel) -> str:
+    return f"{engine_name(channel.endpoint)} {channel.host}".strip()
