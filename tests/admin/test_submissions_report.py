@@ -1,4 +1,4 @@
-"""Reports → IndexNow → Submissions: each request with its answer, and no key anywhere."""
+"""Reports → IndexNow submissions: each request with its response, and no key anywhere."""
 
 import csv
 import io
@@ -25,13 +25,13 @@ class TestList:
     @pytest.mark.parametrize(
         ("outcome", "label", "sentence"),
         [
-            ("accepted", "Told", ""),
-            ("unprocessable", "Rejected", "The engine rejected the URLs."),
-            ("bad_request", "Rejected", "The engine rejected the request."),
-            ("server_error", "Kept for another try", "The engine had a fault."),
-            ("rate_limited", "Kept for another try", "The engine asked us to slow down."),
-            ("dry_run", "Dry run", "Dry run: nothing is really sent."),
-            ("", "On its way", ""),
+            ("accepted", "Accepted", ""),
+            ("unprocessable", "Rejected", "URLs rejected (422)"),
+            ("bad_request", "Rejected", "Request rejected (400)"),
+            ("server_error", "Retrying", "Server error at the search engine"),
+            ("rate_limited", "Retrying", "Too many requests (429)"),
+            ("dry_run", "Skipped", "Dry run"),
+            ("", "Sending", ""),
         ],
     )
     def test_says_what_became_of_it(
@@ -47,18 +47,18 @@ class TestList:
     @pytest.mark.parametrize(
         ("query", "found"),
         [
-            ("?outcome=told", {"accepted"}),
-            ("?outcome=rejected", {"unprocessable"}),
-            ("?outcome=kept", {"server_error"}),
-            ("?outcome=dry_run", {"dry_run"}),
-            ("?outcome=in_flight", {""}),
+            ("?state=accepted", {"accepted"}),
+            ("?state=rejected", {"unprocessable"}),
+            ("?state=retrying", {"server_error"}),
+            ("?state=skipped", {"dry_run"}),
+            ("?state=sending", {""}),
             (
                 "?host=www.example.com",
                 {"accepted", "unprocessable", "server_error", "dry_run", ""},
             ),
         ],
     )
-    def test_finds_by_outcome(
+    def test_finds_by_state(
         self, query: str, found: set[str], superuser: Client, submission: Any, tracked: Any
     ) -> None:
         tracked(None)
@@ -97,11 +97,12 @@ class TestList:
         text = superuser.get(f"{REPORT}?export=csv").getvalue().decode()
 
         [row] = csv.DictReader(io.StringIO(text))
-        assert (row["Answer"], row["Excerpt"], row["URLs"]) == ("400", "Bad Request", "1")
+        assert (row["Response"], row["Response body"], row["URLs"]) == ("400", "Bad Request", "1")
+        assert (row["State"], row["Reason"]) == ("Rejected", "Request rejected (400)")
 
 
 class TestOne:
-    def test_shows_request_and_answer(
+    def test_shows_request_and_response(
         self, superuser: Client, submission: Any, news: Page, tracked: Any
     ) -> None:
         sent = submission(
@@ -129,7 +130,7 @@ class TestOne:
             assert text in page
 
     @pytest.mark.django_db(transaction=True)
-    def test_masks_the_key_in_what_was_sent_and_answered(
+    def test_masks_the_key_in_request_and_response(
         self, superuser: Client, indexnow: Any, home: Page, clock_at: Any
     ) -> None:
         key = keys.key_for(HOST)
@@ -149,13 +150,13 @@ class TestOne:
 
         assert "2 more URLs are not shown." in page
 
-    def test_without_an_answer(self, superuser: Client, submission: Any) -> None:
+    def test_without_a_response(self, superuser: Client, submission: Any) -> None:
         sent = submission(status=None, finished_at=None, outcome="no_response", endpoint="gone")
 
         page = shown(superuser, report=f"{REPORT}{sent.pk}/")
 
-        assert "The engine did not answer." in page
-        assert "Took" not in page
+        assert "No response" in page
+        assert "Duration" not in page
 
     def test_is_not_there(self, superuser: Client, home: Page) -> None:
         assert superuser.get(f"{REPORT}987654/", follow=True).status_code == 404

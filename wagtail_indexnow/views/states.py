@@ -1,0 +1,143 @@
+"""States as the reports show them: finer than the column, where other rows or times decide too."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q, TextChoices
+from django.utils.translation import gettext_lazy as _
+
+from .. import clock
+from ..conf import conf
+from ..constants import IntentState, Reason, UrlState
+from ..diagnostics.formatting import state_and_reason
+from ..diagnostics.wait_reasons import Wait
+from ..ledger.channels import ENDPOINT
+from ..models import Channel, Intent, Submission, TrackedUrl
+
+
+class EventState(TextChoices):
+    """How far an event is."""
+
+    PLANNED = "planned", _("Planned")
+    WAITING = "waiting", _("Waiting")
+    OVERDUE = "overdue", _("Overdue")
+    ANNOUNCED = "announced", _("Processed")
+    SKIPPED = "skipped", _("Skipped")
+    CANCELLED = "cancelled", _("Cancelled")
+    FAILED = "failed", _("Failed")
+
+
+class UrlStateShown(TextChoices):
+    """What became of a URL, or what it waits for."""
+
+    PENDING = "pending", _("Pending")
+    RETRYING = "retrying", _("Retrying")
+    PAUSED = "paused", _("Paused")
+    ACCEPTED = "accepted", _("Accepted")
+    REJECTED = "rejected", _("Rejected")
+    FAILED = "failed", _("Failed")
+    SKIPPED = "skipped", _("Skipped")
+
+
+class SubmissionState(TextChoices):
+    """What became of a submission."""
+
+    SENDING = "sending", _("Sending")
+    ACCEPTED = "accepted", _("Accepted")
+    RETRYING = "retrying", _("Retrying")
+    REJECTED = "rejected", _("Rejected")
+    SKIPPED = "skipped", _("Skipped")
+
+
+ACCEPTED_UNVERIFIED = _("Accepted, key validation pending")
+
+
+def event_state(intent: Any) -> EventState:
+    """Return how far an event is; the row is annotated by `with_overdue()`."""
+    if intent.state != IntentState.PLANNED:
+        return EventState(intent.state)
+    if intent.is_overdue:
+        return EventState.OVERDUE
+    return EventState.WAITING if intent.reason else EventState.PLANNED
+
+
+def with_event_state(rows: Any, state: str, now: datetime) -> Any:
+    """Select events by how far they are."""
+    overdue = Intent.objects.overdue(now, conf.go_live_grace)
+    match state:
+        case EventState.PLANNED:
+            return rows.planned().filter(reason="")
+        case EventState.WAITING:
+            waiting = rows.planned().exclude(reason="")
+            return waiting.exclude(pk__in=overdue.values("pk"))
+        case EventState.OVERDUE:
+            return rows.overdue(now, conf.go_live_grace)
+        case _:
+            return rows.filter(state=state)
+
+
+def url_state(url: TrackedUrl, wait: Wait) -> UrlStateShown:
+    """Return what became of a URL, or what it waits for."""
+    if url.state != UrlState.PENDING:
+        return UrlStateShown(url.state)
+    if wait.is_paused:
+        return UrlStateShown.PAUSED
+    return UrlStateShown.RETRYING if url.attempts else UrlStateShown.PENDING
+
+
+def url_state_label(url: TrackedUrl, wait: Wait) -> Any:
+    """Return a URL's state in words: a 202 is an acceptance with a reservation."""
+    is_unverified = url.state == UrlState.ACCEPTED and url.last_status == 202
+    return ACCEPTED_UNVERIFIED if is_unverified else url_state(url, wait).label
+
+
+def with_url_state(rows: Any, state: str) -> Any:
+    """Select URLs by what became of them, or what they wait for."""
+    if state not in (UrlStateShown.PENDING, UrlStateShown.RETRYING, UrlStateShown.PAUSED):
+        return rows.filter(state=state)
+    pauses = Channel.objects.exclude(pause_reason="").filter(
+        Q(host=OuterRef("host")) | Q(host=ENDPOINT),
+        endpoint=OuterRef("endpoint"),
+        not_before__gt=clock.now(),
+    )
+    rows = rows.filter(state=UrlState.PENDING)
+    match state:
+        case UrlStateShown.PAUSED:
+            return rows.filter(Exists(pauses))
+        case UrlStateShown.RETRYING:
+            return rows.filter(~Exists(pauses), attempts__gt=0)
+        case _:
+            return rows.filter(~Exists(pauses), attempts=0)
+
+
+# Until `Submission` has a state and a reason, both are read from its outcome.
+_REJECTED = (Reason.BAD_REQUEST, Reason.UNPROCESSABLE)
+_ENDED = (UrlState.ACCEPTED.value, Reason.DRY_RUN.value, "", *(str(r) for r in _REJECTED))
+
+
+def submission_state(outcome: str) -> SubmissionState:
+    """Return what became of a submission."""
+    if not outcome:
+        return SubmissionState.SENDING
+    state, _reason = state_and_reason(outcome)
+    return SubmissionState.RETRYING if state == UrlState.PENDING else SubmissionState(state.value)
+
+
+def with_submission_state(rows: Any, state: str) -> Any:
+    """Select submissions by what became of them."""
+    match state:
+        case SubmissionState.ACCEPTED:
+            return rows.filter(outcome=UrlState.ACCEPTED)
+        case SubmissionState.REJECTED:
+            return rows.filter(outcome__in=_REJECTED)
+        case SubmissionState.SKIPPED:
+            return rows.filter(outcome=Reason.DRY_RUN)
+        case SubmissionState.SENDING:
+            return rows.filter(outcome="")
+        case _:
+            return rows.exclude(outcome__in=_ENDED)
+
+
+def reason_of(submission: Submission) -> str:
+    """Return the reason of a submission as a label; empty if there is none."""
+    return Reason.label_of(state_and_reason(submission.outcome)[1])
