@@ -15,6 +15,7 @@ from example_site.engine import Engine
 from tests.factories import make_site
 from wagtail_indexnow import clock
 from wagtail_indexnow.conf import conf
+from wagtail_indexnow.pages import audits
 from wagtail_indexnow.relay.dispatch import next_due, run_until_idle
 from wagtail_indexnow.relay.senders import InlineCourier
 
@@ -49,6 +50,7 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def _one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let time-machine move the database's clock too."""
     monkeypatch.setattr(clock, "now", timezone.now)
+    monkeypatch.setattr(clock, "later", lambda delay: timezone.now() + delay)
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +145,10 @@ def clock_at(indexnow: IndexNow) -> Iterator[Any]:
 
 @pytest.fixture
 def site(transactional_db: None) -> Any:
-    return make_site()
+    """The smallest site, whose home page the inventory knows."""
+    made = make_site()
+    audits.record()
+    return made
 
 
 @pytest.fixture(scope="session")

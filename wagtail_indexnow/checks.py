@@ -21,7 +21,7 @@ from . import hosts
 from .conf import SETTING, SETTINGS, conf, problems
 from .constants import APP_LABEL
 from .models import Intent
-from .pages.public_urls import page_model
+from .pages.model import page_model
 from .routes import RouteProblem, key_route_problem
 
 #: On PyPI, with the same import name: the two exclude each other.

@@ -27,10 +27,6 @@ class Kind(TextChoices):
     AUDIT = "audit", _("Audit")
 
 
-#: Kinds whose content is new: their known URLs are announced again.
-CONTENT_KINDS = frozenset({Kind.GO_LIVE, Kind.PUBLISH, Kind.MANUAL})
-
-
 class IntentState(TextChoices):
     PLANNED = "planned", _("Planned")
     ANNOUNCED = "announced", _("Processed")
@@ -167,13 +163,6 @@ class Reason(ExplainedChoices):
         "published_otherwise",
         _("Another version was published"),
         _("Another version of the page went live. That has its own event."),
-        "",
-        Use.EVENT,
-    )
-    ALREADY_ANNOUNCED = (
-        "already_announced",
-        _("Already submitted"),
-        _("This version of the page was submitted before."),
         "",
         Use.EVENT,
     )
@@ -478,9 +467,6 @@ class Reason(ExplainedChoices):
     )
 
 
-#: Verdicts that say nothing about the page: its tracked URLs stay as they are.
-SILENT_REASONS = frozenset({Reason.DISABLED, Reason.FOREIGN_HOST})
-
 #: After these a POST may have arrived all the same: the engine may know of its URLs.
 UNKNOWN_FATES = frozenset({Reason.NO_RESPONSE, Reason.SERVER_ERROR})
 
@@ -492,8 +478,6 @@ PASSING_REASONS = frozenset(
 PAYLOAD_VERSION = 1
 LIST_SIZE = 100  # intents in one message
 PARKED_MESSAGES = 500  # delayed messages in the broker at a time
-CHUNK_SIZE = 500  # pages of a subtree in one transaction
-MAX_CAPTURED_URLS = 1_000  # former URLs kept as text
 MAX_URL_LENGTH = 2_048  # characters
 MAX_URLS_PER_POST = 10_000  # the protocol's limit
 MAX_BODY_BYTES = 5_000_000
@@ -510,6 +494,7 @@ LEASE_MAX = timedelta(hours=1)
 
 RELAY_HEARTBEAT = "relay"  # Heartbeat.name
 WORKER_HEARTBEAT = "worker"
+AUDIT_HEARTBEAT = "audit"  # when the last audit was planned
 PAYLOAD_REFUSED = "payload_refused"  # a message of a version that a worker did not know
 
 _SERVE_IT = _(

@@ -25,7 +25,7 @@ class IntentRef:
     """What a message says of one intent; everything else is read from the database."""
 
     key: str
-    page_id: int
+    page_id: int | None
     expected_at: str | None = None
 
 
@@ -96,5 +96,7 @@ def _check_version(payload: Any) -> None:
 
 def _intent_ref(item: Mapping[str, Any]) -> IntentRef:
     return IntentRef(
-        key=str(item["key"]), page_id=int(item["page_id"]), expected_at=item.get("expected_at")
+        key=str(item["key"]),
+        page_id=None if item["page_id"] is None else int(item["page_id"]),
+        expected_at=item.get("expected_at"),
     )

@@ -79,6 +79,18 @@ class TestRow:
         assert "Overdue" in page
         assert "indexnow-status--warning" in page
 
+    def test_audit_is_of_all_pages(self, superuser: Client, home: Page) -> None:
+        now = timezone.now()
+        Intent.objects.create(
+            key="site:audit", kind="audit", page_id=None, state="skipped", reason="mass_change",
+            created_at=now, finished_at=now,
+        )  # fmt: skip
+
+        page = shown(superuser, report=REPORT)
+
+        assert "All pages" in page
+        assert "Too many changes at once." in page
+
     def test_shows_the_fault_of_a_page(self, superuser: Client, news: Page, go_live: Any) -> None:
         go_live(news, state="failed", reason="page_error", error="RuntimeError: no")
 

@@ -338,13 +338,13 @@ def test_missing_ledger_table_does_not_stop_publish_scheduled(
 def test_what_a_missing_ledger_cost_is_found_by_reconciliation(
     indexnow: Any, news: Any, request: pytest.FixtureRequest
 ) -> None:
-    from wagtail_indexnow.relay.dispatch import keep_house
+    from wagtail_indexnow.relay.dispatch import run_maintenance
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(intents, "_insert", lambda intent: 1 / 0)
         publish(news)
     assert not Intent.objects.exists()
-    keep_house()
+    run_maintenance()
 
     assert indexnow.settled() == [NEWS]
 

@@ -20,7 +20,7 @@ from wagtail.models import (
 from tests.factories import make_page, make_site, publish
 from wagtail_indexnow.ledger import intents
 from wagtail_indexnow.models import Intent, Submission, TrackedUrl
-from wagtail_indexnow.relay.dispatch import keep_house, tick
+from wagtail_indexnow.relay.dispatch import run_maintenance, tick
 from wagtail_indexnow.relay.senders import InlineCourier
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -417,25 +417,25 @@ def test_w32_page_made_live_past_all_signals_is_found_by_reconciliation(
     )
     assert indexnow.settled() == []
 
-    keep_house()
+    run_maintenance()
     assert indexnow.settled() == [NEWS]
-    keep_house()
+    run_maintenance()
     indexnow.travel_to(timezone.now() + timedelta(hours=2))
-    keep_house()
+    run_maintenance()
     assert indexnow.settled() == []
 
 
 def test_b21_reconciliation_repeats_nothing(indexnow: Any, live: Any) -> None:
     for _hour in range(3):
         indexnow.travel_to(timezone.now() + timedelta(hours=2))
-        keep_house()
+        run_maintenance()
         assert indexnow.settled() == []
 
 
 def test_reconciliation_finds_a_schedule_that_no_signal_told_of(indexnow: Any, news: Any) -> None:
     revision = news.save_revision()
     Revision.objects.filter(pk=revision.pk).update(approved_go_live_at=T1)
-    keep_house()
+    run_maintenance()
 
     assert endings() == [("go_live", "planned", "")]
     run_publish_scheduled(indexnow, T1 + timedelta(seconds=20))
@@ -447,11 +447,11 @@ def test_reconciliation_finds_a_page_that_vanished_past_all_signals(
 ) -> None:
     Page.objects.filter(pk=live.pk).update(live=False)
     indexnow.travel_to(timezone.now() + timedelta(hours=2))
-    keep_house()
+    run_maintenance()
 
     assert indexnow.settled() == [NEWS]
     indexnow.travel_to(timezone.now() + timedelta(hours=2))
-    keep_house()
+    run_maintenance()
     assert indexnow.settled() == []
 
 

@@ -17,8 +17,8 @@ from ..conf import conf
 from ..constants import Change, IntentState, Kind, Reason, UrlState
 from ..models import Intent, TrackedUrl
 from ..pages.announcing import as_planned
-from ..pages.comparison import DATABASE_FAULTS, Look
-from ..pages.guards import GO, PAGE_GUARDS, decide, decide_page
+from ..pages.comparison import Check
+from ..pages.guards import PAGE_GUARDS, Policy, decide
 from ..pages.public_urls import routing
 from .formatting import engine_name, format_time, sentences
 from .wait_reasons import Wait, Waits
@@ -72,20 +72,17 @@ def explain(page_id: int) -> Explanation:
     rows = rows.order_by("-created_at", "-pk")
     planned = list(rows.planned()[:SHOWN_EVENTS])
     ended = list(rows.exclude(state=IntentState.PLANNED)[:SHOWN_EVENTS])
-    with routing() as router:
-        look = Look([page_id], router)
-        guards, urls = _guards(page_id, look)
-        open_events = [ExplainedEvent(row=row, decision=_decision(row, look)) for row in planned]
-    page = look.batch.pages.get(page_id)
+    check = _check(page_id)
+    guards, urls = _guards(page_id, check)
     waits = Waits(now)
     return Explanation(
         page_id=page_id,
-        title=_title(page, [*planned, *ended]),
+        title=_title(check.page(page_id), [*planned, *ended]),
         refusal=next((guard for guard in guards if not guard.passed), None),
         guards=guards,
         urls=urls,
         tracked=[ExplainedUrl(row=row, wait=waits.of(row)) for row in _urls_of(page_id)],
-        open_events=open_events,
+        open_events=[ExplainedEvent(row=row, decision=_decision(row, check)) for row in planned],
         past_events=[ExplainedEvent(row=row) for row in ended],
     )
 
@@ -110,21 +107,32 @@ def status_sentences(page: Any) -> list[str]:
     return submitted or [_("The page has not been submitted yet.")]
 
 
-def _guards(page_id: int, look: Look) -> tuple[list[Guard], Sequence[str]]:
+def _check(page_id: int) -> Check:
+    with routing() as router:
+        check = Check(router, now=clock.now())
+        check.read({page_id: None})
+    return check
+
+
+def _guards(page_id: int, check: Check) -> tuple[list[Guard], Sequence[str]]:
     """Return every guard with what it found, and the URLs that may be submitted now."""
-    facts = look.facts(page_id)
-    if facts is None:
+    page = check.page(page_id)
+    if page is None:
         return [Guard(reason=Reason.PAGE_DELETED, passed=False)], ()
-    page = look.batch.pages[page_id]
-    guards = [
-        Guard(
-            reason=reason,
-            passed=not forbids(facts, look.policy),
-            detail=_DETAILS[reason](page) if reason in _DETAILS else "",
-        )
-        for reason, forbids in PAGE_GUARDS
-    ]
-    refusal, detail, urls = _urls(page_id, look)
+    enabled = f"ENABLED: {conf.enabled}"
+    guards = [Guard(reason=Reason.DISABLED, passed=conf.enabled, detail=enabled)]
+    if page_id not in check.faults:
+        facts, policy = check.facts(page_id), Policy(aliases=conf.aliases)
+        assert facts is not None  # noqa: S101 - the page is there
+        guards += [
+            Guard(
+                reason=reason,
+                passed=not forbids(facts, policy),
+                detail=_DETAILS[reason](page) if reason in _DETAILS else "",
+            )
+            for reason, forbids in PAGE_GUARDS
+        ]
+    refusal, detail, urls = _urls(page_id, check)
     guards.append(Guard(reason=refusal or Reason.NO_URL, passed=refusal is None, detail=detail))
     return guards, urls if all(guard.passed for guard in guards) else ()
 
@@ -142,7 +150,6 @@ def _restrictions(page: Any) -> str:
 
 #: Guard → the facts that it read. A guard that is not named here shows its label alone.
 _DETAILS: Mapping[Reason, Callable[[Any], str]] = {
-    Reason.DISABLED: lambda page: f"ENABLED: {conf.enabled}",
     Reason.NOT_LIVE: _last_published,
     Reason.PRIVATE: _restrictions,
     Reason.ALIAS: lambda page: f"alias_of: {page.alias_of_id}, ALIASES: {conf.aliases}",
@@ -151,23 +158,24 @@ _DETAILS: Mapping[Reason, Callable[[Any], str]] = {
 }
 
 
-def _urls(page_id: int, look: Look) -> tuple[Reason | None, str, Sequence[str]]:
-    """Return (refusal, detail, URLs) of a page, whatever the other guards say."""
-    try:
-        found = look.urls(page_id)
-    except DATABASE_FAULTS:
-        raise
-    except Exception as error:  # the page's own code
-        return Reason.PAGE_ERROR, f"{type(error).__name__}: {error}", ()
-    if found.reason:
-        return Reason(found.reason), "", ()
-    return None, f"URLs: {len(found.urls)}", found.urls
+def _urls(page_id: int, check: Check) -> tuple[Reason | None, str, Sequence[str]]:
+    """Return (refusal, detail, URLs) of a page."""
+    if fault := check.faults.get(page_id):  # of the page's own code
+        return Reason.PAGE_ERROR, f"{type(fault).__name__}: {fault}", ()
+    if reason := check.reason(page_id):
+        return Reason(reason), "", ()
+    urls = check.urls(page_id)
+    return None, f"URLs: {len(urls)}", urls
 
 
-def _decision(intent: Intent, look: Look) -> str:
-    facts = look.facts(intent.page_id)
-    verdict = decide(as_planned(intent), facts, look.policy, now=clock.now())
-    return f"{verdict.outcome} {verdict.reason}".strip()
+def _decision(intent: Intent, check: Check) -> str:
+    page_id = intent.page_pk
+    if page_id in check.faults:
+        return f"wait {Reason.PAGE_ERROR}"
+    decision = decide(as_planned(intent), check.facts(page_id), now=check.now)
+    if decision.verb == "go" and check.reason(page_id):
+        return f"skip {check.reason(page_id)}"
+    return f"{decision.verb} {decision.reason}".strip()
 
 
 def _urls_of(page_id: int) -> Iterator[TrackedUrl]:
@@ -183,13 +191,7 @@ def _title(page: Any, intents: Sequence[Intent]) -> str:
 
 def _refusal(page_id: int) -> str:
     """Return the reason why a page may not be submitted now; empty if it may."""
-    with routing() as router:
-        look = Look([page_id], router)
-        facts = look.facts(page_id)
-        if facts is None:
-            return Reason.PAGE_DELETED
-        verdict = decide_page(facts, look.policy)
-        return verdict.reason if verdict != GO else _urls(page_id, look)[0] or ""
+    return _urls(page_id, _check(page_id))[0] or ""
 
 
 def _future_sentence(intent: Intent | None, refusal: str) -> str:

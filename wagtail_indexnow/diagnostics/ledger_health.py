@@ -20,7 +20,7 @@ from ..constants import (
 from ..ledger import heartbeats
 from ..ledger.backoff import RETRY_DELAY_MAX
 from ..models import Channel, Intent, Submission, TrackedUrl
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 from .findings import Finding, Severity
 from .formatting import engine_name, format_time, sentences, state_and_reason
 

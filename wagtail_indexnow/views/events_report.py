@@ -99,7 +99,7 @@ class EventsReport(IndexNowReport):
         return clock.now()
 
     def get_base_queryset(self) -> Any:
-        rows = super().get_base_queryset().defer("former_urls")
+        rows = super().get_base_queryset().defer("detail")
         return rows.with_overdue(self._now, conf.go_live_grace)
 
     def order_queryset(self, queryset: Any) -> Any:

@@ -14,7 +14,7 @@ from .. import clock
 from ..constants import Change, Kind, Reason, Use
 from ..diagnostics.formatting import engine_name
 from ..models import Channel, Intent, Submission, TrackedUrl
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 from . import states
 
 

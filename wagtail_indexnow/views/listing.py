@@ -12,7 +12,8 @@ from wagtail.admin.views.reports import ReportView
 from wagtail.coreutils import get_content_languages
 
 from .. import permissions
-from ..pages.public_urls import page_model
+from ..models import Intent
+from ..pages.model import page_model
 
 EXPORT_CHUNK = 2_000
 
@@ -92,6 +93,8 @@ def _intent(row: Any) -> Any:
 
 
 def _former_title(row: Any) -> str:
+    if isinstance(row, Intent) and row.page_id is None:
+        return _("All pages")
     title = getattr(_intent(row), "page_title", "")
     return _("%(title)s (deleted)") % {"title": title} if title else _("A deleted page")
 

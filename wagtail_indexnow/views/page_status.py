@@ -21,7 +21,7 @@ from .. import permissions
 from ..conf import conf
 from ..diagnostics import explanation
 from ..diagnostics.formatting import engine_name
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 from .bulk_actions import plan_for_user
 from .columns import NotedColumn, format_time, response_phrase, state_tag
 from .events_report import explanation as event_note

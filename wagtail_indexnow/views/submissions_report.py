@@ -18,7 +18,7 @@ from ..conf import conf
 from ..diagnostics import health
 from ..diagnostics.formatting import engine_name
 from ..models import HostKey, Submission
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 from ..submission import keys
 from .columns import NotedColumn, format_time, response_phrase, state_tag
 from .filters import SubmissionFilterSet

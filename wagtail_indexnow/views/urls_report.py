@@ -14,7 +14,7 @@ from ..constants import Reason
 from ..diagnostics.formatting import engine_name
 from ..diagnostics.wait_reasons import Waits
 from ..models import TrackedUrl
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 from . import plots
 from .columns import NotedColumn, TitleColumn, format_time, response_phrase, state_tag
 from .filters import TrackedUrlFilterSet

@@ -16,7 +16,7 @@ from wagtail_indexnow.conf import conf
 from wagtail_indexnow.management import selections
 from wagtail_indexnow.management.page_lookup import find_page
 from wagtail_indexnow.management.selections import Selection
-from wagtail_indexnow.pages.public_urls import page_model
+from wagtail_indexnow.pages.model import page_model
 
 SHOWN_PAGES = 20
 BAR_WIDTH = 40
