@@ -133,7 +133,8 @@ def _guards(page_id: int, check: Check) -> tuple[list[Guard], Sequence[str]]:
             for reason, forbids in PAGE_GUARDS
         ]
     refusal, detail, urls = _urls(page_id, check)
-    guards.append(Guard(reason=refusal or Reason.NO_URL, passed=refusal is None, detail=detail))
+    if all(guard.reason != refusal for guard in guards):  # else a guard refused before
+        guards.append(Guard(reason=refusal or Reason.NO_URL, passed=refusal is None, detail=detail))
     return guards, urls if all(guard.passed for guard in guards) else ()
 
 
