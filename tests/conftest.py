@@ -101,6 +101,12 @@ class IndexNow:
         """Do everything that is due now and in the next minute, as a site without worker does."""
         run_until_idle(InlineCourier(), sleep=self._sleep)
 
+    def audit(self) -> None:
+        """Compare every page with the inventory, as a worker does once a day."""
+        self._sleep(1)  # an audit is known by its time
+        audits.plan_audit()
+        self.work()
+
     def settle(self, minutes: float = 20) -> None:
         """Work until nothing that is due within the given time is left."""
         end = timezone.now() + timedelta(minutes=minutes)

@@ -296,7 +296,7 @@ def test_b22_failed_batch_does_not_stop_the_next_and_fails_the_command(
 
     monkeypatch.setattr(intents, "plan_manual", fail_first)
 
-    with pytest.raises(CommandError, match="2 pages could not be planned"):
+    with pytest.raises(CommandError, match="2 pages could not be queued"):
         submit(type="testapp.ArticlePage")
     assert len(batches) == 2
     assert len(indexnow.settled()) == 2

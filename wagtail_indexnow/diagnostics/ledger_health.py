@@ -20,6 +20,7 @@ from ..constants import (
 from ..ledger import heartbeats
 from ..ledger.backoff import RETRY_DELAY_MAX
 from ..models import Channel, Intent, Submission, TrackedUrl
+from ..pages import audits
 from ..pages.model import page_model
 from .findings import Finding, Severity
 from .formatting import engine_name, format_time, sentences, state_and_reason
@@ -35,6 +36,7 @@ def check_ledger(now: datetime) -> Iterator[Finding]:
         _relay,
         _worker,
         _publish_scheduled,
+        _audit,
         _page_errors,
         _pending,
         _pauses,
@@ -117,6 +119,57 @@ def _publish_scheduled(now: datetime) -> Iterator[Finding]:
         if seen_at
         else _("publish_scheduled has had nothing to do yet."),
     )
+
+
+def _audit(now: datetime) -> Iterator[Finding]:
+    last, opened = audits.last_audit(), audits.open_audit()
+    if last is not None and last.reason == Reason.MASS_CHANGE:
+        yield from _mass_change(last)
+    elif opened is None and last is None:
+        yield Finding(
+            name="audit",
+            severity=Severity.INFO,
+            message=_("The first audit has not run yet: the inventory is empty."),
+            remedy=_("Run manage.py indexnow_audit, or start a worker."),
+        )
+    if opened is not None:
+        yield Finding(
+            name="audit",
+            severity=Severity.OK if last else Severity.INFO,
+            message=_("An audit is in progress: %(done)s of %(count)s pages checked.")
+            % {"done": opened.detail.get("checked", 0), "count": audits.page_count()},
+        )
+    elif last is not None and last.finished_at is not None:
+        yield Finding(
+            name="audit",
+            severity=Severity.OK,
+            message=_("The last audit ended on %(time)s; %(count)s pages checked.")
+            % {"time": format_time(last.finished_at), "count": last.detail.get("checked", 0)},
+        )
+
+
+def _mass_change(audit: Intent) -> Iterator[Finding]:
+    """Yield a finding for each host of which an audit found too many changes at once."""
+    for host in audit.detail.get("blocked", ()):
+        figures = audit.detail["hosts"][host]
+        yield Finding(
+            name="mass_change",
+            subject=host,
+            severity=Severity.ACTION,
+            message=_(
+                "Too many changes at once: %(removed)s URLs would be removed, %(changed)s added "
+                "or updated, such as %(example)s. Nothing was submitted."
+            )
+            % {
+                "removed": figures["removed"],
+                "changed": figures["changed"],
+                "example": figures["examples"][0]["url"],
+            },
+            remedy=_(
+                "Check the Site records and the settings. If the changes are intended, run "
+                "manage.py indexnow_audit --apply."
+            ),
+        )
 
 
 def _page_errors(now: datetime) -> Iterator[Finding]:

@@ -7,9 +7,10 @@ much at once, its pages get no events: a broken Site record tells no engine that
 """
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from wagtail.models import Site
@@ -53,16 +54,24 @@ def plan_audit(*, apply: bool = False) -> Intent | None:
     if open_audit() is not None:
         return None
     now = clock.now()
-    detail = {"apply": True} if apply else {}
-    return intents.insert(Kind.AUDIT, key=f"site:audit:{iso(now)}", run_at=now, detail=detail)
+    key = f"site:audit:{iso(now)}"
+    intents.insert(Kind.AUDIT, key=key, run_at=now, detail={"apply": True} if apply else {})
+    return Intent.objects.get(key=key)
 
 
-def audit_site(intent: Intent) -> None:
-    """Do an audit that is due, 500 pages at a time in order of their ids.
+def page_count() -> int:
+    """Return about how many pages an audit will check."""
+    return int(page_model().objects.count())
 
+
+def audit_site(intent: Intent, *, progress: Callable[[int], None] | None = None) -> None:
+    """Do an audit that is due, 500 pages at a time in order of their ids, for up to a minute.
+
+    :param progress: called with the number of pages that were checked so far.
     :raises DatabaseError: the database failed; the rest is done by the next hand-over.
     """
-    in_chunks(intent, _audit_chunk)
+    with reading_primary():
+        in_chunks(intent, partial(_audit_chunk, progress=progress))
 
 
 def differences() -> Iterator["Figures"]:
@@ -215,7 +224,7 @@ def _is_live_without_urls(check: Check, page_id: int) -> bool:
     return page is not None and page.live and not check.changes(page_id)
 
 
-def _audit_chunk(intent: Intent) -> bool:
+def _audit_chunk(intent: Intent, *, progress: Callable[[int], None] | None) -> bool:
     ids = ids_after(intent.cursor)
     is_last = len(ids) < CHUNK_SIZE
     found = _compare(ids)
@@ -232,6 +241,8 @@ def _audit_chunk(intent: Intent) -> bool:
             _end(intent, figures, found.check)
         else:
             intents.advance(intent, ids[-1], now=found.check.now, detail=figures.detail)
+    if progress is not None:
+        progress(figures.detail["checked"])
     return not is_last
 
 
