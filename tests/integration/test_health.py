@@ -69,6 +69,7 @@ def test_everything_that_was_seen_at_work_is_fine(indexnow: Any, healthy: Any) -
         "relay": "ok",
         "worker": "ok",
         "publish_scheduled": "info",
+        "audit": "info",
         "pending": "ok",
         "last_response": "ok",
     }

@@ -4,7 +4,7 @@ Asks the same guards of the same facts as the workers do; changes nothing and se
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import F
@@ -133,8 +133,13 @@ def _guards(page_id: int, check: Check) -> tuple[list[Guard], Sequence[str]]:
             for reason, forbids in PAGE_GUARDS
         ]
     refusal, detail, urls = _urls(page_id, check)
-    if all(guard.reason != refusal for guard in guards):  # else a guard refused before
-        guards.append(Guard(reason=refusal or Reason.NO_URL, passed=refusal is None, detail=detail))
+    asked = Guard(reason=refusal or Reason.NO_URL, passed=refusal is None, detail=detail)
+    # A page may exclude itself by its guard, or by an empty list of URLs: one line for both.
+    guards = [
+        replace(guard, passed=False) if guard.reason == refusal else guard for guard in guards
+    ]
+    if all(guard.reason != asked.reason for guard in guards):
+        guards.append(asked)
     return guards, urls if all(guard.passed for guard in guards) else ()
 
 
