@@ -852,13 +852,13 @@ def test_a_hidden_page_that_engines_know_goes_back_to_converge(
 def test_a_recheck_that_cannot_be_written_leaves_the_url_to_the_next_claim(
     engine: Engine, at: Any, public: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(intent: Intent) -> None:
+    def failing(*args: Any, **values: Any) -> None:
         raise OperationalError("gone away")
 
     mark("hidden/", page_id=1)
     public.discard(1)
     with monkeypatch.context() as patched:
-        patched.setattr(intents, "_insert", failing)
+        patched.setattr(intents, "insert", failing)
         with pytest.raises(OperationalError):
             submit("one", HOST)
     assert (row("hidden/").state, Intent.objects.count()) == (UrlState.PENDING, 0)
