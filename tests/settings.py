@@ -85,7 +85,13 @@ _DATABASES = {
             "SQLITE_PATH", str(Path(tempfile.gettempdir()) / f"{_NAME}.sqlite3")
         ),
         # A file, since worker threads share nothing in memory that they could wait for.
-        "TEST": {"NAME": str(Path(tempfile.gettempdir()) / f"{_NAME}-{os.getpid()}.sqlite3")},
+        # `make quick` keeps one, whose tables are there already.
+        "TEST": {
+            "NAME": str(
+                Path(tempfile.gettempdir())
+                / f"{_NAME}-{os.environ.get('KEPT_DB') or os.getpid()}.sqlite3"
+            )
+        },
         "OPTIONS": {
             "timeout": 20,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;",

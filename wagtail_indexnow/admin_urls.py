@@ -2,9 +2,9 @@
 
 from django.urls import URLPattern, path
 
-from .views.events_report import AnnouncementsReport, ScheduleReport
+from .views.events_report import EventsReport
 from .views.page_status import PageStatusView
-from .views.settings_page import ReleaseHold, RotateKeyView, SettingsView, SubmitHome, VerifyKey
+from .views.settings_page import Resume, RotateKeyView, SettingsView, SubmitHome, VerifyKey
 from .views.submissions_report import SubmissionsReport, SubmissionView
 from .views.urls_report import TrackedUrlsReport
 
@@ -23,12 +23,11 @@ urlpatterns = [
     *_report("urls/", TrackedUrlsReport, "urls"),
     *_report("submissions/", SubmissionsReport, "submissions"),
     path("submissions/<int:pk>/", SubmissionView.as_view(), name="submission"),
-    *_report("schedule/", ScheduleReport, "schedule"),
-    *_report("announcements/", AnnouncementsReport, "announcements"),
+    *_report("events/", EventsReport, "events"),
     path("pages/<int:page_id>/", PageStatusView.as_view(), name="page"),
     path("settings/", SettingsView.as_view(), name="settings"),
     path("settings/keys/<str:host>/verify/", VerifyKey.as_view(), name="verify_key"),
     path("settings/keys/<str:host>/rotate/", RotateKeyView.as_view(), name="rotate_key"),
-    path("settings/holds/<int:pk>/release/", ReleaseHold.as_view(), name="resume"),
+    path("settings/pauses/<int:pk>/resume/", Resume.as_view(), name="resume"),
     path("settings/sites/<int:pk>/submit/", SubmitHome.as_view(), name="submit_home"),
 ]

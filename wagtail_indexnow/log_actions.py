@@ -1,4 +1,4 @@
-"""What people did by hand, in the history of the page: Wagtail's log actions."""
+"""What users did, in the history of the page: Wagtail's log actions."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,15 +14,15 @@ RESUME = "wagtail_indexnow.resume"
 
 #: Action → label, message: how Wagtail shows it.
 ACTIONS = {
-    SUBMIT: (_("Submit to IndexNow"), _("Submitted to IndexNow by hand")),
-    RESUBMIT: (_("Resubmit to IndexNow"), _("URLs sent to IndexNow again by hand")),
-    CANCEL: (_("Cancel IndexNow announcement"), _("Planned IndexNow announcement cancelled")),
+    SUBMIT: (_("Submit to IndexNow"), _("Submitted to IndexNow")),
+    RESUBMIT: (_("Resubmit to IndexNow"), _("Resubmitted to IndexNow")),
+    CANCEL: (_("Cancel IndexNow event"), _("IndexNow event cancelled")),
     ROTATE_KEY: (_("Rotate IndexNow key"), _("IndexNow key rotated")),
-    RESUME: (_("Release IndexNow hold"), _("IndexNow hold released")),
+    RESUME: (_("Resume IndexNow submissions"), _("IndexNow submissions resumed")),
 }
 
 
 def record(action: str, instances: Iterable[Any], user: Any) -> None:
-    """Write what somebody did into the history of each page, key or channel."""
+    """Log what a user did in the history of each page, key or channel."""
     for instance in instances:
         log(instance=instance, action=action, user=user)

@@ -1,13 +1,14 @@
 """The tables. NULLs instead of partial indexes, so that every database behaves alike.
 
-Rows name pages by plain integers: pages come and go, and the page model may be swapped.
+Rows name pages by plain integers: pages come and go, and the page model may be swapped. Reasons are
+no `choices` of their fields, so that a new one needs no migration.
 """
 
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Self
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import ExpressionWrapper, Q
 from django.utils.translation import gettext_lazy as _
 
 from . import clock
@@ -60,9 +61,21 @@ class IntentQuerySet(models.QuerySet["Intent"]):
 
     def overdue(self, now: datetime, grace: timedelta) -> Self:
         """Select go-lives that `publish_scheduled` should long have published."""
-        return self.planned().filter(
-            kind=Kind.GO_LIVE, reason=Reason.NOT_PUBLISHED_YET, expected_at__lte=now - grace
-        )
+        return self.filter(_overdue(now, grace))
+
+    def with_overdue(self, now: datetime, grace: timedelta) -> Self:
+        """Annotate each row with `is_overdue`, by the condition of `overdue()`."""
+        condition = ExpressionWrapper(_overdue(now, grace), output_field=models.BooleanField())
+        return self.annotate(is_overdue=condition)
+
+
+def _overdue(now: datetime, grace: timedelta) -> Q:
+    return Q(
+        state=IntentState.PLANNED,
+        kind=Kind.GO_LIVE,
+        reason=Reason.NOT_PUBLISHED_YET,
+        expected_at__lte=now - grace,
+    )
 
 
 class Intent(models.Model):
@@ -85,7 +98,7 @@ class Intent(models.Model):
     state = models.CharField(
         _("state"), max_length=16, choices=IntentState.choices, default=IntentState.PLANNED
     )
-    reason = models.CharField(_("reason"), max_length=32, choices=Reason.choices, blank=True)
+    reason = models.CharField(_("reason"), max_length=32, blank=True)
     error = models.TextField(_("error"), blank=True)
     attempts = models.PositiveIntegerField(default=0)
     waits = models.PositiveIntegerField(default=0)
@@ -121,15 +134,6 @@ class Intent(models.Model):
         assert self.page_id is not None, f"{self.key} is not an event of a page"  # noqa: S101
         return self.page_id
 
-    def is_overdue(self, now: datetime, grace: timedelta) -> bool:
-        """Say whether `publish_scheduled` should long have published this page."""
-        return (
-            self.state == IntentState.PLANNED
-            and self.reason == Reason.NOT_PUBLISHED_YET
-            and self.expected_at is not None
-            and self.expected_at <= now - grace
-        )
-
 
 class CheckedPage(models.Model):
     """What the last check of a page saw: the head of its inventory.
@@ -141,7 +145,7 @@ class CheckedPage(models.Model):
     page_id = models.BigIntegerField(unique=True)
     version = models.PositiveIntegerField(default=0)
     published_at = models.DateTimeField(null=True, blank=True)
-    reason = models.CharField(max_length=32, choices=Reason.choices, blank=True)
+    reason = models.CharField(max_length=32, blank=True)
     checked_at = models.DateTimeField()
 
     class Meta:
@@ -196,7 +200,7 @@ class Submission(models.Model):
         choices=SubmissionState.choices,
         default=SubmissionState.PENDING,
     )
-    reason = models.CharField(_("reason"), max_length=32, choices=Reason.choices, blank=True)
+    reason = models.CharField(_("reason"), max_length=32, blank=True)
     error_code = models.CharField(_("error code"), max_length=128, blank=True)
     excerpt = models.TextField(_("response body"), blank=True)
     urls = models.JSONField(_("URLs"), default=list)
@@ -252,7 +256,7 @@ class TrackedUrl(models.Model):
     state = models.CharField(
         _("state"), max_length=16, choices=UrlState.choices, default=UrlState.PENDING
     )
-    reason = models.CharField(_("reason"), max_length=32, choices=Reason.choices, blank=True)
+    reason = models.CharField(_("reason"), max_length=32, blank=True)
     attempts = models.PositiveIntegerField(_("attempts"), default=0)
     sent_at = models.DateTimeField(_("sent"), null=True, blank=True)
     last_status = models.PositiveSmallIntegerField(_("last response"), null=True, blank=True)
@@ -339,7 +343,7 @@ class Channel(models.Model):
     submission = models.BigIntegerField(null=True, blank=True)
     handed_at = models.DateTimeField(null=True, blank=True)
     strikes = models.PositiveIntegerField(default=0)
-    pause_reason = models.CharField(_("pause"), max_length=32, choices=Reason.choices, blank=True)
+    pause_reason = models.CharField(_("pause"), max_length=32, blank=True)
     paused_at = models.DateTimeField(_("paused since"), null=True, blank=True)
     verified_at = models.DateTimeField(_("key accepted"), null=True, blank=True)
 

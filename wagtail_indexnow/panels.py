@@ -1,8 +1,8 @@
 """Components for Wagtail's pages: a status for the page editor, a warning for the dashboard.
 
-Wagtail has no hook that adds to the side panels of the page editor. The sentence therefore
-stands in the header's menu by itself (`register_page_header_buttons`); a site that wants it in
-the form adds `IndexNowPanel()` to a page type's panels, as any other panel:
+Wagtail has no hook for the side panels of the page editor, so the sentence stands in the header's
+menu (`register_page_header_buttons`). A site that wants it in the form adds `IndexNowPanel()` to a
+page type's panels, like any other panel:
 
     promote_panels = [*Page.promote_panels, IndexNowPanel()]
 """
@@ -16,20 +16,16 @@ from django.utils.translation import gettext_lazy as _
 from wagtail.admin.panels import Panel
 from wagtail.admin.ui.components import Component
 
-from . import clock, permissions
-from .diagnostics import advice, explanation, findings, health, ledger_health
+from . import permissions
+from .conf import conf
+from .diagnostics import explanation, findings, health
 from .ledger import intents
-from .models import Intent
 
 logger = logging.getLogger(__name__)
 
-_FOR_THE_DASHBOARD = frozenset(
-    {"key_file", "worker", "publish_scheduled", "pending", "pause", "rejected", "last_response"}
-)
-
 
 class IndexNowPanel(Panel):  # Wagtail has no types
-    """Say in a page's form what search engines were told of it, and why if they were not."""
+    """Shows in a page's form whether it was submitted, and why not if it was not."""
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("heading", _("IndexNow"))
@@ -50,11 +46,11 @@ class IndexNowPanel(Panel):  # Wagtail has no types
             }
 
 
-class TroubleComponent(Component):
-    """A dashboard panel that is there only when a person is needed."""
+class AttentionComponent(Component):
+    """A dashboard panel that appears only when something needs attention."""
 
     order = 150
-    template_name = "wagtail_indexnow/home/trouble.html"
+    template_name = "wagtail_indexnow/home/attention.html"
 
     class Media:
         css: ClassVar[dict[str, list[str]]] = {"all": ["wagtail_indexnow/css/indexnow.css"]}
@@ -63,7 +59,7 @@ class TroubleComponent(Component):
         self._user = user
 
     def render_html(self, parent_context: Any = None) -> str:
-        self._findings = trouble()
+        self._findings = needing_attention()
         return str(super().render_html(parent_context)) if self._findings else ""
 
     def get_context_data(self, parent_context: Any = None) -> dict[str, Any]:
@@ -81,22 +77,13 @@ def sentence(page: Any) -> str:
         return ""
 
 
-def trouble() -> Sequence[findings.Finding]:
+def needing_attention() -> Sequence[findings.Finding]:
     """Return what needs a person, or nothing if even that fails: the dashboard must open."""
+    if not conf.enabled:
+        return ()  # on purpose, on a copy of the site and while developing
     try:
         with intents.savepoint():
-            found = findings.trouble(health.findings(live=False))
+            return findings.needing_action(health.check_all(live=False))
     except Exception:
         logger.exception("state=no_findings")
         return ()
-    return [finding for finding in found if needs_a_person(finding)]
-
-
-def needs_a_person(finding: findings.Finding) -> bool:
-    """Leave out what passes by itself, and what is for the checklist alone.
-
-    A copy of the site is switched off on purpose, and without work nobody misses a worker.
-    """
-    if finding.name == "relay":
-        return Intent.objects.due(clock.now() - ledger_health.SEEN_LATELY).exists()
-    return finding.name in _FOR_THE_DASHBOARD and not advice.is_patience(finding.fix)

@@ -1,8 +1,7 @@
 """Who may see and do what in the admin: Django's model permissions, editable in Wagtail's groups.
 
-Looking at a report needs the *view* permission of its table, acting on its rows *change*. Keys
-and holds need `manage_indexnow`. On top of that, everybody sees only rows of pages that they may
-edit or publish.
+Opening a report needs the *view* permission of its table, acting on its rows *change*. Keys and
+pauses need `manage_indexnow`. Besides, users only see rows of pages that they may edit or publish.
 """
 
 from typing import Any
@@ -37,29 +36,33 @@ def editable_in_groups() -> QuerySet[Permission]:
 
 
 def may_manage(user: Any) -> bool:
-    """Say whether somebody may see and rotate keys, and release holds."""
+    """Return whether a user may see and rotate keys, and end pauses."""
     return bool(user.has_perm(f"{APP_LABEL}.manage_indexnow"))
 
 
 def sees_reports(user: Any) -> bool:
-    """Say whether the state of the whole is this user's business."""
-    may_view = urls_policy.user_has_permission(user, "view")
-    return may_manage(user) or (bool(may_view) and sees_all_pages(user))
+    """Return whether a user may see the state of the whole site."""
+    return may_manage(user) or sees_submissions(user)
+
+
+def sees_submissions(user: Any) -> bool:
+    """Return whether a user may see submissions: one POST holds URLs of many pages."""
+    return bool(urls_policy.user_has_permission(user, "view")) and sees_all_pages(user)
 
 
 def may_edit(user: Any, page: Any) -> bool:
-    """Say whether a page's state is this user's business."""
+    """Return whether a user may see a page's state."""
     policy = PagePermissionPolicy(page_model())
     return bool(policy.user_has_any_permission_for_instance(user, _EDITING, page))
 
 
 def may_submit(user: Any, page: Any) -> bool:
-    """Say whether somebody may have a page looked at again: whoever may publish it."""
+    """Return whether a user may submit a page: users who may publish it."""
     return bool(page.permissions_for_user(user).can_publish())
 
 
 def sees_all_pages(user: Any) -> bool:
-    """Say whether no page is beyond this user: what concerns no single page is shown too."""
+    """Return whether a user may see all pages, and so what belongs to no single page."""
     root = None if user.is_superuser else page_model().get_first_root_node()
     return bool(user.is_superuser) or (root is not None and may_edit(user, root))
 

@@ -168,7 +168,7 @@ class Submissions(Sequence[Submission]):
         for intent in Intent.objects.filter(pk__in=self._looked_at).exclude(reason=""):
             is_waiting = intent.state == IntentState.PLANNED
             state = "waits" if is_waiting else intent.state
-            said = [intent.reason, str(intent.get_reason_display()), intent.error]
+            said = [intent.reason, Reason.label_of(intent.reason), intent.error]
             why = " – ".join(filter(None, said))
             yield f"page {intent.page_id} {intent.page_title!r} {state}: {why}"
 

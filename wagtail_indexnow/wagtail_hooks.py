@@ -1,4 +1,4 @@
-"""What Wagtail's admin is told about us. Registers only; nothing here decides."""
+"""Registers everything with Wagtail's admin; nothing here decides."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,11 +10,11 @@ from wagtail.admin.menu import MenuItem
 from wagtail.admin.widgets.button import Button
 
 from . import admin_urls, log_actions, panels, permissions
-from .views.bulk_actions import CancelIntents, ResubmitUrls, SendIntentsNow, SubmitPages, submit_url
+from .views.bulk_actions import CancelEvents, ResubmitUrls, SubmitEventsNow, SubmitPages, submit_url
 
 
 class PolicyMenuItem(MenuItem):  # Wagtail has no types
-    """A menu item for those who may see what it leads to."""
+    """A menu item for users who may open what it leads to."""
 
     def __init__(self, *args: Any, is_for: Any, **kwargs: Any) -> None:
         super().__init__(*args, icon_name="indexnow", **kwargs)
@@ -41,11 +41,22 @@ def register_urls_report() -> MenuItem:
 
 
 @hooks.register("register_reports_menu_item")
-def register_schedule_report() -> MenuItem:
+def register_submissions_report() -> MenuItem:
     return PolicyMenuItem(
-        _("IndexNow schedule"),
-        reverse("wagtail_indexnow_admin:schedule"),
-        name="indexnow-schedule",
+        _("IndexNow submissions"),
+        reverse("wagtail_indexnow_admin:submissions"),
+        name="indexnow-submissions",
+        order=1105,
+        is_for=permissions.sees_submissions,
+    )
+
+
+@hooks.register("register_reports_menu_item")
+def register_events_report() -> MenuItem:
+    return PolicyMenuItem(
+        _("IndexNow events"),
+        reverse("wagtail_indexnow_admin:events"),
+        name="indexnow-events",
         order=1110,
         is_for=lambda user: permissions.schedule_policy.user_has_permission(user, "view"),
     )
@@ -106,7 +117,7 @@ def page_header_buttons(
 def page_listing_more_buttons(
     page: Any, user: Any, next_url: str | None = None
 ) -> Iterator[Button]:
-    """Offer the status of a row in the explorer; a sentence for each would cost queries."""
+    """Link to the status of each page in the explorer; a sentence for each would cost queries."""
     if not page.is_root() and permissions.may_edit(user, page):
         yield Button(
             _("IndexNow"),
@@ -119,8 +130,8 @@ def page_listing_more_buttons(
 @hooks.register("construct_homepage_panels")
 def homepage_panels(request: Any, components: list[Any]) -> None:
     if permissions.sees_reports(request.user):
-        components.append(panels.TroubleComponent(request.user))
+        components.append(panels.AttentionComponent(request.user))
 
 
-for action in (ResubmitUrls, CancelIntents, SendIntentsNow, SubmitPages):
+for action in (ResubmitUrls, CancelEvents, SubmitEventsNow, SubmitPages):
     hooks.register("register_bulk_action", action)

@@ -17,7 +17,7 @@ from wagtail_indexnow.submission import keys
 
 pytestmark = pytest.mark.django_db
 
-REPORTS = ["urls/", "submissions/", "schedule/", "announcements/"]
+REPORTS = ["urls/", "submissions/", "events/"]
 VIEWS = [
     *REPORTS,
     *[f"{report}results/" for report in REPORTS],
@@ -31,12 +31,12 @@ VIEWS = [
 BULK = [
     "/admin/bulk/wagtail_indexnow/trackedurl/resubmit/?id={url}",
     "/admin/bulk/wagtail_indexnow/intent/cancel/?id={intent}",
-    "/admin/bulk/wagtail_indexnow/intent/send_now/?id={intent}",
+    "/admin/bulk/wagtail_indexnow/intent/submit_now/?id={intent}",
     "/admin/bulk/wagtailcore/page/indexnow_submit/?id={page}",
 ]
 POST_ONLY = [
     f"settings/keys/{HOST}/verify/",
-    "settings/holds/{hold}/release/",
+    "settings/pauses/{pause}/resume/",
     "settings/sites/{site}/submit/",
 ]
 ACTIONS = [*POST_ONLY, f"settings/keys/{HOST}/rotate/", "pages/{page}/", *BULK]
@@ -49,14 +49,14 @@ def ids(indexnow: Any, news: Page, tracked: Any, go_live: Any, submission: Any) 
     indexnow.configure(CONNECT_TO={HOST: "http://127.0.0.1:9"})
     url = tracked(news, state="rejected", reason="unprocessable")
     keys.key_for(HOST)
-    hold = Channel.objects.get(endpoint="engine", host=HOST)
-    Channel.objects.filter(pk=hold.pk).update(pause_reason="key_refused")
+    paused = Channel.objects.get(endpoint="engine", host=HOST)
+    Channel.objects.filter(pk=paused.pk).update(pause_reason="key_refused")
     return {
         "url": url.pk,
         "intent": go_live(news).pk,
         "submission": submission().pk,
         "page": news.pk,
-        "pause": hold.pk,
+        "pause": paused.pk,
         "site": news.get_site().pk,
     }
 
@@ -175,7 +175,7 @@ class TestOnePermission:
 
     MAY = {
         "view_trackedurl": ["urls/", "submissions/"],
-        "view_intent": ["schedule/", "announcements/"],
+        "view_intent": ["events/"],
         "manage_indexnow": ["settings/"],
     }
 
@@ -187,7 +187,7 @@ class TestOnePermission:
 
         opened = [
             path
-            for path in ("urls/", "submissions/", "schedule/", "announcements/", "settings/")
+            for path in ("urls/", "submissions/", "events/", "settings/")
             if client.get(f"{ADMIN}{path}").status_code == 200
         ]
 
@@ -212,7 +212,8 @@ class TestOnePermission:
         menu = client.get("/admin/").content.decode()
 
         assert f"{ADMIN}urls/" in menu
-        assert f"{ADMIN}schedule/" not in menu
+        assert f"{ADMIN}submissions/" not in menu
+        assert f"{ADMIN}events/" not in menu
         assert f"{ADMIN}settings/" not in menu
 
     def test_group_editor_offers_all_permissions(self, superuser: Client, home: Page) -> None:
@@ -246,10 +247,10 @@ class TestSomePages:
         go_live(inside), go_live(news)
 
         urls = client.get(f"{ADMIN}urls/").content.decode()
-        schedule = client.get(f"{ADMIN}schedule/").content.decode()
+        events = client.get(f"{ADMIN}events/").content.decode()
         export = client.get(f"{ADMIN}urls/?export=csv").getvalue().decode()
 
-        for shown in (urls, schedule, export):
+        for shown in (urls, events, export):
             assert "Inside" in shown
             assert "News" not in shown
         assert "/gone/" not in urls
@@ -301,11 +302,11 @@ def test_someone_without_the_admin_is_kept_out(home: Page) -> None:
     assert client.get(f"{ADMIN}urls/").url.startswith("/admin/login/")
 
 
-def test_held_channel_of_another_endpoint_is_found_by_its_own_key(
+def test_paused_channel_of_another_endpoint_is_found_by_its_own_key(
     ids: dict[str, Any], superuser: Client
 ) -> None:
     channels.ensure("other", [HOST])
 
-    superuser.post(f"{ADMIN}settings/holds/{ids['hold']}/release/")
+    superuser.post(f"{ADMIN}settings/pauses/{ids['pause']}/resume/")
 
     assert Channel.objects.get(pk=ids["pause"]).pause_reason == ""

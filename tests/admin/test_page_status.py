@@ -22,12 +22,12 @@ from wagtail_indexnow.panels import IndexNowPanel
 from wagtail_indexnow.wagtail_hooks import page_header_buttons, page_listing_more_buttons
 
 pytestmark = pytest.mark.django_db
-TOLD = "Told to engine on"
+ACCEPTED = "engine accepted 1 URL on"
 
 
 @pytest.fixture
 def story(indexnow: Any, home: Page, clock_at: Any) -> Page:
-    """A page that the engine was told of."""
+    """A page that the engine accepted."""
     page = publish(make_page(home, "story"))
     indexnow.settle()
     indexnow.told()
@@ -44,11 +44,11 @@ def status(page: Page) -> str:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("view", ["edit/", ""], ids=["editor", "explorer"])
-def test_header_says_that_engines_were_told(view: str, superuser: Client, story: Page) -> None:
+def test_header_says_that_the_page_was_accepted(view: str, superuser: Client, story: Page) -> None:
     page = shown(superuser, report=f"/admin/pages/{story.pk}/{view}")
 
-    assert f"IndexNow: {TOLD}" in page
-    assert "1 URL, answer 200." in page
+    assert f"IndexNow: {ACCEPTED}" in page
+    assert "(response 200)." in page
     assert status(story) in page
     assert "indexed" not in page.casefold()
 
@@ -102,18 +102,24 @@ class TestStatus:
     def test_tells_the_whole_story(self, superuser: Client, story: Page) -> None:
         page = shown(superuser, report=status(story))
 
-        for text in (TOLD, "The page is live.", "https://www.example.com/en/story/", "Published"):
+        for text in (
+            ACCEPTED,
+            "Nothing prevents the submission",
+            "https://www.example.com/en/story/",
+            "Published",
+        ):
             assert text in page
 
-    def test_says_why_a_page_is_not_sent(self, superuser: Client, news: Page) -> None:
+    def test_says_why_a_page_is_not_submitted(self, superuser: Client, news: Page) -> None:
         news.view_restrictions.create(restriction_type="login")
 
         page = shown(superuser, report=status(news))
 
-        assert page.count("The page is private.") >= 2
-        assert "Restrictions on: News." in page
+        assert "The page is private." in page
+        assert "The page or one of its parent pages has a privacy setting." in page
+        assert "If the page should be public, change its privacy." in page
 
-    def test_says_what_waits_and_until_when(
+    def test_says_what_is_pending_and_until_when(
         self, superuser: Client, news: Page, tracked: Any, go_live: Any, clock_at: Any
     ) -> None:
         now = timezone.now()
@@ -123,8 +129,8 @@ class TestStatus:
 
         page = shown(superuser, report=status(news))
 
-        assert "The engine asked us to slow down. Not before Dec. 1, 2026 10:00." in page
-        assert "RuntimeError: no Not before Dec. 1, 2026 10:00." in page
+        assert "Too many requests (429). Next attempt: Dec. 1, 2026 10:00." in page
+        assert "RuntimeError: no. Next check: Dec. 1, 2026 10:00." in page
 
     def test_of_a_page_that_is_not_there(self, superuser: Client, home: Page) -> None:
         assert superuser.get(f"{ADMIN}pages/987654/", follow=True).status_code == 404
@@ -136,20 +142,20 @@ class TestStatus:
 
         page = shown(superuser, report=status(news))
 
-        assert "IndexNow is switched off on this server." in page
+        assert "IndexNow is switched off." in page
         assert "Submit to IndexNow" not in page
 
 
 class TestSubmit:
     @pytest.mark.django_db(transaction=True)
-    def test_has_the_page_told_again(
+    def test_submits_the_page_again(
         self, superuser: Client, story: Page, indexnow: Any, clock_at: Any
     ) -> None:
         clock_at.shift(timedelta(hours=1))
 
         response = superuser.post(status(story), follow=True)
 
-        assert "“Story” will be looked at" in response.content.decode()
+        assert "“Story” has been queued for submission." in response.content.decode()
         assert indexnow.settled() == ["https://www.example.com/en/story/"]
 
     def test_leads_back_to_where_it_came_from(self, superuser: Client, news: Page) -> None:
@@ -163,7 +169,7 @@ class TestSubmit:
         superuser.post(status(news))
 
         history = shown(superuser, report=f"/admin/pages/{news.pk}/history/")
-        assert "Submitted to IndexNow by hand" in history
+        assert "Submitted to IndexNow" in history
         assert Intent.objects.get().scheduled_by == f"user:{superuser.user.pk}"  # type: ignore[attr-defined]
 
     def test_says_so_if_the_ledger_is_away(
@@ -192,7 +198,7 @@ class TestBulkAction:
         page = shown(client, query, self.PATH)
         client.post(f"{self.PATH}{query}")
 
-        assert "Tell search engines of these pages as they are now?" in page
+        assert "Submit these pages to search engines as they are now?" in page
         assert "have permission to submit this page" in page
         assert [intent.page_id for intent in Intent.objects.all()] == [news.pk]
 
@@ -223,7 +229,7 @@ class TestPanel:
 
         assert panel.is_shown()
         assert panel.heading == "IndexNow"
-        assert TOLD in panel.render_html({})
+        assert ACCEPTED in panel.render_html({})
 
     def test_is_not_there_for_a_page_that_is_not_saved_yet(self, superuser: Client) -> None:
         assert not self.bound(Page(title="New"), superuser).is_shown()

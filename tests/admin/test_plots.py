@@ -1,4 +1,4 @@
-"""The plots: right figures on the right days, drawn to scale, and said in words."""
+"""The plot: right figures on the right days, drawn to scale, and said in words."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -10,9 +10,9 @@ from wagtail.models import Page
 
 from tests.admin.conftest import ADMIN
 from tests.admin.test_urls_report import shown
-from wagtail_indexnow.models import Intent
 from wagtail_indexnow.views import plots
 from wagtail_indexnow.views.plots import Plot
+from wagtail_indexnow.views.states import SubmissionState
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -20,19 +20,12 @@ NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 def plot_of(**figures: list[int]) -> Plot:
     days = [date(2026, 11, 1) + timedelta(days=number) for number in range(30)]
-    padded = {key: [*row, *[0] * (30 - len(row))] for key, row in figures.items()}
-    return Plot(
-        name="test",
-        title="Test",
-        days=days,
-        labels={key: key.title() for key in figures},
-        styles={key: key for key in figures},
-        figures=padded,
-    )
+    padded = {SubmissionState(key): [*row, *[0] * (30 - len(row))] for key, row in figures.items()}
+    return Plot(title="Test", days=days, figures=padded)
 
 
 class TestSubmissions:
-    def test_counts_urls_by_day_and_outcome(self, submission: Any) -> None:
+    def test_counts_urls_by_day_and_state(self, submission: Any) -> None:
         urls = ["https://www.example.com/"]
         submission(started_at=NOW, urls=urls * 3)
         submission(started_at=NOW, urls=urls * 2)
@@ -45,9 +38,9 @@ class TestSubmissions:
         plot = plots.submissions(NOW)
 
         assert plot.days[0] == date(2026, 11, 1)
-        assert plot.figures["told"] == [7, *[0] * 28, 5]
-        assert plot.figures["rejected"][-1] == 1
-        assert plot.figures["kept"][-1] == 2
+        assert plot.figures[SubmissionState.ACCEPTED] == [7, *[0] * 28, 5]
+        assert plot.figures[SubmissionState.REJECTED][-1] == 1
+        assert plot.figures[SubmissionState.RETRYING][-1] == 2
 
     @pytest.mark.parametrize(
         ("zone", "day"), [("UTC", 30), ("Pacific/Auckland", 31), ("America/Los_Angeles", 30)]
@@ -59,7 +52,7 @@ class TestSubmissions:
             plot = plots.submissions(NOW)
 
         assert plot.days[-1] == date(2026, 11, 1) + timedelta(days=day - 1)
-        assert plot.figures["told"][-1] == 1
+        assert plot.figures[SubmissionState.ACCEPTED][-1] == 1
 
     def test_midnight_of_the_reader_is_the_border(self, submission: Any) -> None:
         with timezone.override("Europe/Berlin"):
@@ -67,7 +60,7 @@ class TestSubmissions:
             submission(started_at=datetime(2026, 11, 29, 23, 0, tzinfo=UTC))
             plot = plots.submissions(NOW)
 
-        assert plot.figures["told"][-2:] == [1, 1]
+        assert plot.figures[SubmissionState.ACCEPTED][-2:] == [1, 1]
 
     def test_day_of_the_clock_change_has_one_bar(self, submission: Any) -> None:
         with timezone.override("Europe/Berlin"):
@@ -75,75 +68,42 @@ class TestSubmissions:
                 submission(started_at=datetime(2026, 10, 24, tzinfo=UTC) + timedelta(hours=hour))
             plot = plots.submissions(datetime(2026, 10, 31, tzinfo=UTC))
 
-        assert plot.figures["told"][plot.days.index(date(2026, 10, 25))] == 25
-
-
-class TestSkipped:
-    def test_counts_go_lives_by_reason(self, news: Page, go_live: Any) -> None:
-        for reason, count in {"private": 3, "schedule_changed": 2}.items():
-            for _number in range(count):
-                go_live(news, state="skipped", reason=reason, finished_at=NOW)
-        go_live(news, state="announced", finished_at=NOW)
-
-        plot = plots.skipped(Intent.objects.all(), NOW)
-
-        assert list(plot.figures) == ["private", "schedule_changed"]
-        assert plot.figures["private"][-1] == 3
-        assert plot.labels["private"] == "The page is private"
-
-    def test_rare_reasons_are_one_series(self, news: Page, go_live: Any) -> None:
-        reasons = ["private", "alias", "expired", "not_live", "no_url", "embargoed", "excluded"]
-        for number, reason in enumerate(reasons):
-            for _number in range(10 - number):
-                go_live(news, state="skipped", reason=reason, finished_at=NOW)
-
-        plot = plots.skipped(Intent.objects.all(), NOW)
-
-        assert list(plot.figures) == [*reasons[:5], "other"]
-        assert plot.figures["other"][-1] == 5 + 4
-        assert plot.labels["other"] == "Other"
+        assert plot.figures[SubmissionState.ACCEPTED][plot.days.index(date(2026, 10, 25))] == 25
 
 
 class TestGeometry:
     def test_bars_stand_on_each_other_to_scale(self) -> None:
-        plot = plot_of(told=[6], kept=[2], rejected=[0])
+        plot = plot_of(accepted=[6], retrying=[2], rejected=[0])
 
-        told, kept = plot.bars
+        accepted, retrying = plot.bars
 
         assert plot.top == 8
-        assert told.y == kept.y + kept.height
-        assert told.height == pytest.approx(3 * kept.height, abs=2)
-        assert told.y + told.height == plot.lines[0].y
+        assert accepted.y == retrying.y + retrying.height
+        assert accepted.height == pytest.approx(3 * retrying.height, abs=2)
+        assert accepted.y + accepted.height == plot.lines[0].y
 
-    def test_highest_stack_reaches_the_top_line_at_most(self) -> None:
-        plot = plot_of(told=[103, 7])
+    def test_highest_stack_reaches_the_top_line(self) -> None:
+        plot = plot_of(accepted=[103, 7])
 
-        assert plot.top == 120
-        assert min(bar.y for bar in plot.bars) > plot.lines[-1].y
+        assert plot.top == 103
+        assert min(bar.y for bar in plot.bars) == plot.lines[-1].y
 
     def test_smallest_figure_is_still_seen(self) -> None:
-        plot = plot_of(told=[100_000], kept=[0, 1])
+        plot = plot_of(accepted=[100_000], retrying=[0, 1])
 
         assert all(bar.height >= 1 for bar in plot.bars)
 
-    @pytest.mark.parametrize(
-        ("figure", "top"),
-        [(0, 0), (1, 1), (7, 7), (10, 10), (11, 12), (13, 16), (99, 100), (101, 120), (999, 1000)],
-    )
-    def test_scale_ends_at_a_round_figure(self, figure: int, top: int) -> None:
-        assert plot_of(told=[figure]).top == top
-
     def test_lines_have_whole_figures(self) -> None:
-        assert [line.label for line in plot_of(told=[5]).lines] == ["0", "5"]
-        assert [line.label for line in plot_of(told=[6]).lines] == ["0", "3", "6"]
+        assert [line.label for line in plot_of(accepted=[5]).lines] == ["0", "5"]
+        assert [line.label for line in plot_of(accepted=[6]).lines] == ["0", "3", "6"]
 
 
 class TestWords:
     def test_table_says_the_same_as_the_bars(self) -> None:
-        plot = plot_of(told=[1234, 0, 5], kept=[0, 0, 2])
+        plot = plot_of(accepted=[1234, 0, 5], retrying=[0, 0, 2])
 
         assert plot.table == [("11/03/2026", ["5", "2"]), ("11/01/2026", ["1,234", "0"])]
-        assert plot.description == "1,239 Told; 2 Kept"
+        assert plot.description == "1,239 Accepted; 2 Retrying"
 
     def test_page_shows_picture_and_table(self, superuser: Client, submission: Any) -> None:
         submission()
@@ -157,7 +117,7 @@ class TestWords:
     def test_page_without_history_says_so(self, superuser: Client, home: Page) -> None:
         page = shown(superuser, report=f"{ADMIN}urls/")
 
-        assert "There was nothing in these days." in page
+        assert "No submissions in the last 30 days." in page
         assert 'class="indexnow-plot__chart"' not in page
 
     def test_german_figures_leave_the_picture_whole(

@@ -1,4 +1,4 @@
-"""Settings → IndexNow: the checklist, keys and holds."""
+"""Settings → IndexNow: the checklist, keys and pauses."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,6 +13,7 @@ from tests.admin.conftest import ADMIN, HOST
 from tests.admin.test_urls_report import queries, shown
 from tests.factories import make_page, publish
 from wagtail_indexnow.diagnostics import health
+from wagtail_indexnow.diagnostics.findings import needing_action
 from wagtail_indexnow.ledger import channels
 from wagtail_indexnow.models import Channel, HostKey, Intent
 from wagtail_indexnow.submission import keys
@@ -29,11 +30,11 @@ class TestChecklist:
     def test_says_the_same_as_the_check(self, superuser: Client, home: Page) -> None:
         page = text_of(superuser.get(SETTINGS))
 
-        found = health.findings(live=False)
+        found = health.check_all(live=False)
         assert found
         for finding in found:
             assert finding.message in page
-            assert finding.fix in page
+            assert finding.remedy in page
 
     def test_says_that_it_is_switched_off(
         self, superuser: Client, home: Page, indexnow: Any
@@ -77,7 +78,7 @@ class TestKeys:
         assert other not in page
 
     def test_site_without_a_key_is_listed(self, superuser: Client, home: Page) -> None:
-        assert "Made on first need" in shown(superuser, report=SETTINGS)
+        assert "Created when first needed" in shown(superuser, report=SETTINGS)
 
     def test_verifying_says_what_an_engine_would_find(
         self, superuser: Client, home: Page, indexnow: Any, live_server: Any
@@ -86,7 +87,7 @@ class TestKeys:
 
         response = superuser.post(f"{SETTINGS}keys/{HOST}/verify/", follow=True)
 
-        assert f"{HOST}: The key file answers exactly the key." in text_of(response)
+        assert f"{HOST}: Key file verified." in text_of(response)
         assert HostKey.objects.get(host=HOST).check_result == "ok"
 
     def test_verifying_says_what_is_wrong(
@@ -96,7 +97,8 @@ class TestKeys:
 
         response = superuser.post(f"{SETTINGS}keys/{HOST}/verify/", follow=True)
 
-        assert f"{HOST}: The host could not be reached." in text_of(response)
+        text = text_of(response)
+        assert f"{HOST}: The host could not be reached. Check the host name" in text
 
     def test_rotating_asks_first(self, superuser: Client, home: Page) -> None:
         key = keys.key_for(HOST)
@@ -141,35 +143,35 @@ class TestKeys:
         assert superuser.get(f"{SETTINGS}keys/evil.example.org/rotate/").status_code == 404
 
 
-class TestHolds:
+class TestPauses:
     @pytest.fixture
-    def hold(self, home: Page, clock_at: Any) -> Channel:
+    def paused(self, home: Page, clock_at: Any) -> Channel:
         channels.ensure("engine", [HOST])
         until = timezone.now() + timedelta(hours=6)
         channels.hold("engine", HOST, reason="key_refused", until=until)
         return Channel.objects.get(host=HOST)
 
-    def test_show_cause_and_end(self, superuser: Client, hold: Channel) -> None:
+    def test_show_reason_and_end(self, superuser: Client, paused: Channel) -> None:
         page = shown(superuser, report=SETTINGS)
 
-        assert "The engine refuses the key; rotate it." in page
+        assert "Key rejected" in page
         assert "Dec. 1, 2026 15:00" in page
 
-    def test_of_a_whole_engine_says_so(self, superuser: Client, hold: Channel) -> None:
+    def test_of_a_whole_engine_says_so(self, superuser: Client, paused: Channel) -> None:
         channels.hold("engine", "", reason="rate_limited", until=timezone.now())
 
         assert "All sites" in shown(superuser, report=SETTINGS)
 
-    def test_releasing_ends_it_and_is_logged(self, superuser: Client, hold: Channel) -> None:
-        superuser.post(f"{SETTINGS}holds/{hold.pk}/release/")
+    def test_resuming_ends_it_and_is_logged(self, superuser: Client, paused: Channel) -> None:
+        superuser.post(f"{SETTINGS}pauses/{paused.pk}/resume/")
 
-        hold.refresh_from_db()
-        assert (hold.pause_reason, hold.not_before) == ("", timezone.now())
+        paused.refresh_from_db()
+        assert (paused.pause_reason, paused.not_before) == ("", timezone.now())
         assert ModelLogEntry.objects.get().action == "wagtail_indexnow.resume"
-        assert "Nothing is held." in shown(superuser, report=SETTINGS)
+        assert "Nothing is paused." in shown(superuser, report=SETTINGS)
 
-    def test_what_is_not_there_is_not_released(self, superuser: Client, home: Page) -> None:
-        response = superuser.post(f"{SETTINGS}holds/987654/release/", follow=True)
+    def test_what_is_not_there_is_not_resumed(self, superuser: Client, home: Page) -> None:
+        response = superuser.post(f"{SETTINGS}pauses/987654/resume/", follow=True)
 
         assert response.status_code == 404
 
@@ -187,85 +189,87 @@ def test_queries_do_not_grow_with_history(superuser: Client, home: Page, submiss
 
 
 class TestDashboard:
-    TROUBLE = "IndexNow needs a person"
+    HEADING = "IndexNow needs attention"
 
     def test_is_quiet_while_all_is_well(self, superuser: Client, home: Page, indexnow: Any) -> None:
         indexnow.work()
 
-        assert self.TROUBLE not in shown(superuser, report="/admin/")
+        assert self.HEADING not in shown(superuser, report="/admin/")
 
     @pytest.fixture
-    def trouble(self, home: Page, indexnow: Any, clock_at: Any) -> None:
+    def paused(self, home: Page, indexnow: Any, clock_at: Any) -> None:
         indexnow.work()
         channels.ensure("engine", [HOST])
         until = timezone.now() + timedelta(hours=6)
         channels.hold("engine", HOST, reason="key_refused", until=until)
 
-    def test_says_what_to_do(self, superuser: Client, trouble: None) -> None:
+    def test_says_what_to_do(self, superuser: Client, paused: None) -> None:
         page = shown(superuser, report="/admin/")
 
-        assert self.TROUBLE in page
-        assert "The engine refuses the key; rotate it." in page
+        assert self.HEADING in page
+        assert "Key rejected" in page
         assert SETTINGS in page
 
-    def test_reader_of_the_reports_is_told_but_not_sent_to_the_settings(
-        self, trouble: None, person: Any
+    def test_reader_of_the_reports_sees_it_without_a_link_to_the_settings(
+        self, paused: None, person: Any
     ) -> None:
         client = person("moderator", "view_trackedurl", pages=Page.get_first_root_node())
 
         page = shown(client, report="/admin/")
 
-        assert self.TROUBLE in page
+        assert self.HEADING in page
         assert SETTINGS not in page
 
-    def test_editor_without_rights_is_not_bothered(
-        self, trouble: None, home: Page, person: Any
+    def test_editor_without_rights_does_not_see_it(
+        self, paused: None, home: Page, person: Any
     ) -> None:
         client = person("editor", pages=home, edit="change_page")
 
-        assert self.TROUBLE not in shown(client, report="/admin/")
+        assert self.HEADING not in shown(client, report="/admin/")
 
-    @pytest.mark.parametrize("status", [503, 429])
+    @pytest.mark.parametrize(("status", "is_shown"), [(503, True), (429, False)])
     @pytest.mark.django_db(transaction=True)
-    def test_what_is_tried_again_by_itself_needs_nobody(
-        self, status: int, superuser: Client, home: Page, indexnow: Any, clock_at: Any
-    ) -> None:
+    def test_shows_what_the_check_calls_action_needed(
+        self, status: int, is_shown: bool, superuser: Client, home: Page, indexnow: Any,
+        clock_at: Any,
+    ) -> None:  # fmt: skip
         indexnow.engine.answer(Answer(status=status))
         publish(make_page(home, "story"))
         indexnow.work()
 
-        assert self.TROUBLE not in shown(superuser, report="/admin/")
+        assert bool(needing_action(health.check_all(live=False))) is is_shown
+        assert (self.HEADING in shown(superuser, report="/admin/")) is is_shown
 
-    def test_copy_of_the_site_is_left_in_peace(
-        self, superuser: Client, trouble: None, indexnow: Any
+    def test_is_quiet_while_switched_off(
+        self, superuser: Client, paused: None, indexnow: Any
     ) -> None:
         indexnow.configure(ENABLED=False)
 
-        assert self.TROUBLE not in shown(superuser, report="/admin/")
+        assert self.HEADING not in shown(superuser, report="/admin/")
 
-    def test_missing_worker_is_news_once_work_waits(
+    def test_shows_a_relay_that_stopped(
         self, superuser: Client, home: Page, indexnow: Any, clock_at: Any
     ) -> None:
-        assert self.TROUBLE not in shown(superuser, report="/admin/")
+        indexnow.work()
+        assert self.HEADING not in shown(superuser, report="/admin/")
 
-        publish(make_page(home, "story"))
         clock_at.shift(timedelta(minutes=11))
 
-        assert "The relay has never been seen" in shown(superuser, report="/admin/")
+        assert "The relay last ran on Dec. 1, 2026 09:00." in shown(superuser, report="/admin/")
 
-    def test_overdue_go_live_is_news(
+    def test_shows_an_overdue_go_live(
         self, superuser: Client, home: Page, indexnow: Any, go_live: Any
     ) -> None:
         go_live(home, expected_at=timezone.now() - timedelta(hours=3), reason="not_published_yet")
 
-        assert "1 page waits for Wagtail" in shown(superuser, report="/admin/")
+        assert "1 page is overdue" in shown(superuser, report="/admin/")
 
     def test_opens_even_if_nothing_can_be_found_out(
-        self, superuser: Client, trouble: None, monkeypatch: pytest.MonkeyPatch
+        self, superuser: Client, paused: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(**kwargs: Any) -> None:
             raise RuntimeError("no")
 
-        monkeypatch.setattr(health, "findings", fail)
+        monkeypatch.setattr(health, "check_all", fail)
 
         assert superuser.get("/admin/").status_code == 200

@@ -1,4 +1,4 @@
-"""Reports → IndexNow → Submissions: each request with its answer, and no key anywhere."""
+"""Reports → IndexNow submissions: each request with its response, and no key anywhere."""
 
 import csv
 import io
@@ -25,12 +25,12 @@ class TestList:
     @pytest.mark.parametrize(
         ("state", "reason", "label", "sentence"),
         [
-            ("accepted", "", "Told", ""),
-            ("rejected", "unprocessable", "Rejected", "The engine rejected the URLs."),
-            ("rejected", "too_large", "Rejected", "The engine found the request too large."),
-            ("pending", "server_error", "Kept for another try", "The engine had a fault."),
-            ("pending", "too_large", "Kept for another try", "The engine found the request"),
-            ("skipped", "dry_run", "Dry run", "Dry run: nothing is really sent."),
+            ("accepted", "", "Accepted", ""),
+            ("rejected", "unprocessable", "Rejected", "URLs rejected (422)"),
+            ("rejected", "too_large", "Rejected", "Request too large (413)"),
+            ("pending", "server_error", "Retrying", "Server error at the search engine"),
+            ("pending", "rate_limited", "Retrying", "Too many requests (429)"),
+            ("skipped", "dry_run", "Skipped", "Dry run"),
         ],
     )
     def test_says_what_became_of_it(
@@ -52,15 +52,15 @@ class TestList:
     @pytest.mark.parametrize(
         ("query", "found"),
         [
-            ("?outcome=told", {"accepted"}),
-            ("?outcome=rejected", {"rejected"}),
-            ("?outcome=kept", {"kept"}),
-            ("?outcome=dry_run", {"skipped"}),
-            ("?outcome=in_flight", {"in flight"}),
+            ("?state=accepted", {"accepted"}),
+            ("?state=rejected", {"rejected"}),
+            ("?state=retrying", {"kept"}),
+            ("?state=skipped", {"skipped"}),
+            ("?state=sending", {"in flight"}),
             ("?host=www.example.com", {"accepted", "rejected", "kept", "skipped", "in flight"}),
         ],
     )
-    def test_finds_by_outcome(
+    def test_finds_by_state(
         self, query: str, found: set[str], superuser: Client, submission: Any, tracked: Any
     ) -> None:
         tracked(None)
@@ -101,11 +101,12 @@ class TestList:
         text = superuser.get(f"{REPORT}?export=csv").getvalue().decode()
 
         [row] = csv.DictReader(io.StringIO(text))
-        assert (row["Answer"], row["Excerpt"], row["URLs"]) == ("400", "Bad Request", "1")
+        assert (row["Response"], row["Response body"], row["URLs"]) == ("400", "Bad Request", "1")
+        assert (row["State"], row["Reason"]) == ("Rejected", "Request rejected (400)")
 
 
 class TestOne:
-    def test_shows_request_and_answer(
+    def test_shows_request_and_response(
         self, superuser: Client, submission: Any, news: Page, tracked: Any
     ) -> None:
         sent = submission(
@@ -135,7 +136,7 @@ class TestOne:
             assert text in page
 
     @pytest.mark.django_db(transaction=True)
-    def test_masks_the_key_in_what_was_sent_and_answered(
+    def test_masks_the_key_in_request_and_response(
         self, superuser: Client, indexnow: Any, home: Page, clock_at: Any
     ) -> None:
         key = keys.key_for(HOST)
@@ -161,8 +162,8 @@ class TestOne:
 
         page = shown(superuser, report=f"{REPORT}{sent.pk}/")
 
-        assert "The engine did not answer." in page
-        assert "Took" not in page
+        assert "No response" in page
+        assert "Duration" not in page
 
     def test_is_not_there(self, superuser: Client, home: Page) -> None:
         assert superuser.get(f"{REPORT}987654/", follow=True).status_code == 404

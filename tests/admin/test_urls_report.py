@@ -1,4 +1,4 @@
-"""Reports → IndexNow: what each row says, how rows are found, taken out and sent again."""
+"""Reports → IndexNow: what each row says, how rows are found, exported and resubmitted."""
 
 import csv
 import io
@@ -19,6 +19,7 @@ from tests.admin.conftest import ADMIN
 from tests.factories import make_page, publish
 from tests.testapp.models import CalendarPage
 from wagtail_indexnow import clock
+from wagtail_indexnow.ledger import channels
 from wagtail_indexnow.models import TrackedUrl
 from wagtail_indexnow.views.listing import CappedPaginator
 
@@ -77,7 +78,7 @@ class TestRow:
 
         assert "202 Accepted" in page
         assert "Nov. 3, 2026 14:05" in page
-        assert "Told" in page
+        assert "Accepted, key validation pending" in page
 
     def test_shows_a_status_that_has_no_name(
         self, superuser: Client, news: Page, tracked: Any
@@ -101,7 +102,7 @@ class TestRow:
 
         page = shown(superuser)
 
-        assert "The engine rejected the URLs." in page
+        assert "URLs rejected (422)." in page
         assert "indexnow-status--critical" in page
 
     def test_says_until_when_it_waits_and_never_in_red(
@@ -112,7 +113,7 @@ class TestRow:
 
         page = shown(superuser)
 
-        assert "The engine asked us to slow down. Not before Dec. 1, 2026 10:00." in page
+        assert "Too many requests (429). Next attempt: Dec. 1, 2026 10:00." in page
         assert "indexnow-status--critical" not in page
 
     def test_says_that_it_goes_next(self, superuser: Client, news: Page, tracked: Any) -> None:
@@ -122,7 +123,7 @@ class TestRow:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_told_page_is_there_with_its_answer(
+def test_accepted_page_is_there_with_its_response(
     superuser: Client, indexnow: Any, home: Page, clock_at: Any
 ) -> None:
     publish(make_page(home, "story"))
@@ -130,7 +131,7 @@ def test_told_page_is_there_with_its_answer(
 
     [row] = rows(superuser)
 
-    assert (row.shown_title, row.get_state_display(), row.last_status) == ("Story", "Told", 200)
+    assert (row.shown_title, row.state_label, row.last_status) == ("Story", "Accepted", 200)
 
 
 class TestFinding:
@@ -188,6 +189,38 @@ class TestFinding:
         assert "<html" not in results
 
 
+class TestStates:
+    @pytest.fixture
+    def pending(self, news: Page, tracked: Any, clock_at: Any) -> None:
+        now = timezone.now()
+        tracked(news, "new", state="pending", not_before=now, attempts=0)
+        tracked(news, "again", state="pending", not_before=now, attempts=2)
+        tracked(news, "paused", host="shop.example.com", state="pending", not_before=now)
+        tracked(news, "engine", endpoint="other", state="pending", not_before=now)
+        until = now + timedelta(hours=1)
+        channels.hold("engine", "shop.example.com", reason="key_refused", until=until)
+        channels.hold("other", "", reason="rate_limited", until=until)
+
+    @pytest.mark.parametrize(
+        ("state", "found"),
+        [("pending", {"new"}), ("retrying", {"again"}), ("paused", {"paused", "engine"})],
+    )
+    def test_filter_and_column_agree(
+        self, state: str, found: set[str], superuser: Client, pending: None
+    ) -> None:
+        found_rows = rows(superuser, f"?state={state}")
+
+        assert {row.url.rsplit("/", 2)[1] for row in found_rows} == found
+        assert {row.state_label for row in found_rows} == {state.title()}
+
+    def test_reason_that_another_version_wrote_shows_itself_alone(
+        self, superuser: Client, news: Page, tracked: Any
+    ) -> None:
+        tracked(news, state="skipped", reason="of_another_version")
+
+        assert "of_another_version." in shown(superuser)
+
+
 class TestManyRows:
     @pytest.fixture
     def many(self, news: Page, tracked: Any) -> Callable[[int], None]:
@@ -235,7 +268,7 @@ class TestManyRows:
         monkeypatch.setattr(CappedPaginator, "cap", 5)
         many(7)
 
-        page = shown(superuser, "?state=waiting")
+        page = shown(superuser, "?state=retrying")
 
         assert "There are more than 5 matches" in page
         assert len(rows(superuser)) == 5
@@ -268,8 +301,8 @@ class TestExport:
         assert row["Page"] == "News"
         assert row["URL"] == "https://www.example.com/en/news/"
         assert row["State"] == "Rejected"
-        assert row["Reason"] == "The engine rejected the URLs."
-        assert (row["Last answer"], row["Tries"], row["Language"]) == ("422", "2", "English")
+        assert row["Reason"] == "URLs rejected (422)"
+        assert (row["Last response"], row["Attempts"], row["Language"]) == ("422", "2", "English")
 
     def test_xlsx_has_a_row_for_each_url(self, superuser: Client, news: Page, tracked: Any) -> None:
         tracked(news, last_status=200)
@@ -306,7 +339,7 @@ class TestResubmit:
 
         response = self.resubmit(superuser, TrackedUrl.objects.get())
 
-        assert "1 URL will be sent again" in response.content.decode()
+        assert "1 URL has been queued for submission." in response.content.decode()
         assert indexnow.settled() == ["https://www.example.com/en/story/"]
 
     def test_asks_first(self, superuser: Client, news: Page, tracked: Any) -> None:
@@ -316,10 +349,10 @@ class TestResubmit:
             superuser, report=f"/admin/bulk/wagtail_indexnow/trackedurl/resubmit/?id={url.pk}"
         )
 
-        assert "Send these URLs to their search engine again?" in page
+        assert "Submit these URLs to their search engine again?" in page
         assert "/en/news/" in page
 
-    def test_never_sends_what_no_engine_may_hear_of(
+    def test_never_resubmits_what_was_withdrawn(
         self, superuser: Client, news: Page, tracked: Any
     ) -> None:
         url = tracked(news, state="skipped", reason="withdrawn", change="removed")
@@ -328,7 +361,7 @@ class TestResubmit:
 
         url.refresh_from_db()
         assert url.state == "skipped"
-        assert "0 URLs will be sent again" in response.content.decode()
+        assert "0 URLs have been queued for submission." in response.content.decode()
 
     def test_is_in_the_history_of_the_page(
         self, superuser: Client, news: Page, tracked: Any
@@ -336,7 +369,7 @@ class TestResubmit:
         self.resubmit(superuser, tracked(news))
 
         history = superuser.get(f"/admin/pages/{news.pk}/history/").content.decode()
-        assert "URLs sent to IndexNow again by hand" in history
+        assert "Resubmitted to IndexNow" in history
 
     @pytest.mark.parametrize("query", ["", "?id=all", "?id=x", "?id=0"])
     def test_nothing_selected_is_nothing_done(

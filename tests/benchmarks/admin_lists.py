@@ -42,12 +42,12 @@ LISTS = {
     "urls, search nothing": "urls/?q=notfoundanywhere",
     "urls, search title": "urls/?q=Title%20of%20page%205555",
     "submissions": "submissions/",
-    "submissions, outcome": "submissions/?outcome=rejected",
-    "schedule": "schedule/",
-    "schedule, skipped": "schedule/?state=skipped",
-    "schedule, overdue": "schedule/?state=overdue",
-    "announcements": "announcements/",
-    "announcements, search": "announcements/?q=page%2055555",
+    "submissions, state": "submissions/?state=rejected",
+    "events": "events/",
+    "events, scheduled": "events/?kind=go_live&state=planned&ordering=expected_at",
+    "events, skipped": "events/?state=skipped",
+    "events, overdue": "events/?state=overdue",
+    "events, search": "events/?q=page%2055555",
     "settings": "settings/",
 }
 
@@ -62,7 +62,7 @@ def admin_lists(stage: Stage) -> Iterator[Row]:
     tidy()
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            # One backend, whose work can be told; parallel workers would only make it quicker.
+            # One backend, whose work can be measured; parallel workers would only make it quicker.
             cursor.execute("SET max_parallel_workers_per_gather = 0")
     day = timezone.localdate() - timedelta(days=100)
     paths = {name: path.format(**types, day=day) for name, path in LISTS.items()}

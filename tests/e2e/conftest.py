@@ -134,7 +134,7 @@ def make_administrator(language: str) -> Callable[[Any], None]:
 
 @pytest.fixture
 def museum(home: Page, indexnow: Any) -> dict[str, Any]:
-    """Months at a museum: pages told, waiting, rejected; go-lives ahead, overdue and past."""
+    """Months at a museum: pages accepted, pending, rejected; go-lives ahead, overdue and past."""
     titles = ["Charts of the coast", "Getting here", "A record year", "Opening hours", "Tides"]
     pages = [
         make_page(Page.objects.get(pk=home.pk), f"page-{n}", title=t, live=True)

@@ -1,4 +1,4 @@
-"""What people do, in the real forms: schedule, see it go out, cancel, resubmit, rotate, export."""
+"""What users do, in the real forms: schedule, submit, cancel, resubmit, rotate, export."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -33,7 +33,7 @@ def schedule(browser_page: Any, at: str) -> None:
     browser_page.wait_for_load_state("networkidle")
 
 
-def test_scheduled_page_is_seen_in_the_schedule_and_then_told(
+def test_scheduled_page_is_seen_among_the_events_and_then_accepted(
     open_page: Callable[..., Any], night: Page, indexnow: Any, clock_at: Any
 ) -> None:
     page = open_page(f"/admin/pages/{night.pk}/edit/")
@@ -42,7 +42,7 @@ def test_scheduled_page_is_seen_in_the_schedule_and_then_told(
     page.get_by_role("button", name="Schedule to publish").click()
     page.get_by_text("has been scheduled for publishing").wait_for()
 
-    page.goto(f"{ADMIN}schedule/")
+    page.goto(f"{ADMIN}events/")
     row = page.get_by_role("row", name="A night at the museum")
     assert "Dec. 1, 2026 18:00" in row.inner_text()
     assert "Ada Byron" in row.inner_text()
@@ -54,26 +54,24 @@ def test_scheduled_page_is_seen_in_the_schedule_and_then_told(
     page.goto(f"{ADMIN}urls/")
     row = page.get_by_role("row", name="A night at the museum")
     assert "200 OK" in row.inner_text()
-    assert "told" in row.inner_text().casefold()
+    assert "accepted" in row.inner_text().casefold()
     assert indexnow.told() == [f"https://{HOST}/en/night/"]
 
 
-def test_announcement_is_cancelled(
-    open_page: Callable[..., Any], museum: Any, indexnow: Any
-) -> None:
-    page = open_page(f"{ADMIN}schedule/")
+def test_event_is_cancelled(open_page: Callable[..., Any], museum: Any, indexnow: Any) -> None:
+    page = open_page(f"{ADMIN}events/?state=planned")
     intent = Intent.objects.get(key="ahead-0")
 
     page.locator(f'[data-object-id="{intent.pk}"]').check(force=True)
-    page.get_by_role("link", name="Cancel selected announcements").click()
+    page.get_by_role("link", name="Cancel selected events").click()
     page.get_by_role("button", name="Yes, cancel").click()
 
-    page.get_by_text("1 announcement is cancelled.").wait_for()
+    page.get_by_text("1 event has been cancelled.").wait_for()
     intent.refresh_from_db()
     assert intent.state == "cancelled"
 
 
-def test_url_is_sent_again(
+def test_url_is_resubmitted(
     open_page: Callable[..., Any], home: Page, indexnow: Any, clock_at: Any
 ) -> None:
     publish(make_page(home, "story"))
@@ -85,7 +83,7 @@ def test_url_is_sent_again(
     page.get_by_role("link", name="Resubmit selected URLs").click()
     page.get_by_role("button", name="Yes, resubmit").click()
 
-    page.get_by_text("1 URL will be sent again").wait_for()
+    page.get_by_text("1 URL has been queued for submission.").wait_for()
     assert indexnow.settled() == [f"https://{HOST}/en/story/"]
 
 
@@ -123,10 +121,10 @@ def test_page_is_submitted_from_the_editor(
     page = open_page(f"/admin/pages/{page_row.pk}/edit/")
 
     page.get_by_role("button", name="Actions", exact=True).click()
-    page.get_by_role("link", name="IndexNow: Told to engine").click()
+    page.get_by_role("link", name="IndexNow: engine accepted").click()
     page.get_by_role("button", name="Submit to IndexNow").click()
 
-    page.get_by_text("will be looked at").wait_for()
+    page.get_by_text("has been queued for submission.").wait_for()
     assert indexnow.settled() == [f"https://{HOST}/en/story/"]
 
 

@@ -12,7 +12,7 @@ from wagtail.models import Page, PageViewRestriction, Site
 
 from tests.factories import make_page, make_site, publish
 from tests.testapp.models import BrokenPage
-from wagtail_indexnow.diagnostics.health import findings
+from wagtail_indexnow.diagnostics.health import check_all
 from wagtail_indexnow.models import CheckedPage, Heartbeat, HostKey, Intent, PublicUrl, TrackedUrl
 from wagtail_indexnow.pages import audits, comparison
 from wagtail_indexnow.relay import reconciliation
@@ -201,13 +201,13 @@ class TestMassChange:
     def test_check_stays_red_until_the_difference_is_gone(
         self, indexnow: Any, broken: Any, site: Any
     ) -> None:
-        red = [found for found in findings(live=False) if found.name == "mass_change"]
-        assert [(found.subject, found.ok) for found in red] == [("www.example.com", False)]
+        red = [found for found in check_all(live=False) if found.name == "mass_change"]
+        assert [(found.subject, found.severity) for found in red] == [("www.example.com", "action")]
 
         Site.objects.filter(pk=site.pk).update(hostname="www.example.com")
         audit(indexnow)
 
-        assert not [found for found in findings(live=False) if found.name == "mass_change"]
+        assert not [found for found in check_all(live=False) if found.name == "mass_change"]
         assert not TrackedUrl.objects.filter(host="www.example.com").exists()
 
     def test_command_reports_and_applies(self, indexnow: Any, broken: Any) -> None:

@@ -48,13 +48,13 @@ def test_b13_new_key_ends_the_hold_of_the_refused_one(
 
 
 def test_dry_run_changes_nothing(indexnow: Any, site: Any) -> None:
-    assert "the presubmitted one is none" in rotate(dry_run=True)
+    assert "Current key: none." in rotate(dry_run=True)
     assert not HostKey.objects.exists()
 
     former = keys.key_for(HOST)
     out = rotate(dry_run=True)
 
-    assert f"the presubmitted one is {former[:4]}…" in out
+    assert f"Current key: {former[:4]}…" in out
     assert keys.valid_keys(HOST) == (former,)
 
 

@@ -1,4 +1,4 @@
-"""`indexnow_explain` and the editor's sentence: why was this page told, or why was it not?"""
+"""`indexnow_explain` and the editor's sentence: was this page submitted, and if not, why?"""
 
 import io
 import json
@@ -27,22 +27,24 @@ def news(site: Any, clock_at: Any) -> Any:
     return make_page(site.root_page, "news")
 
 
-def told(*args: Any, **options: Any) -> str:
+def explained(*args: Any, **options: Any) -> str:
     out = io.StringIO()
     call_command("indexnow_explain", *args, stdout=out, **options)
     return out.getvalue()
 
 
 def failed_guards(page: Any) -> list[str]:
-    return [guard.name for guard in explain(page.pk).guards if not guard.passed]
+    return [guard.reason.value for guard in explain(page.pk).guards if not guard.passed]
 
 
 class TestSentence:
-    def test_told_page(self, indexnow: Any, news: Any) -> None:
+    def test_accepted_page(self, indexnow: Any, news: Any) -> None:
         publish(news)
         indexnow.settle()
 
-        assert status_sentence(news) == "Told to engine on Dec. 1, 2026 09:00: 1 URL, answer 200."
+        assert status_sentence(news) == (
+            "engine accepted 1 URL on Dec. 1, 2026 09:00 (response 200)."
+        )
 
     def test_page_of_several_engines(self, indexnow: Any, news: Any) -> None:
         url = indexnow.engine.endpoint
@@ -50,9 +52,9 @@ class TestSentence:
         publish(news)
         indexnow.settle()
 
-        assert status_sentence(news).count("Told to") == 2
+        assert status_sentence(news).count("accepted 1 URL") == 2
         indexnow.configure(ENDPOINTS={"two": url})
-        assert status_sentence(news).startswith("Told to two on")
+        assert status_sentence(news).startswith("two accepted 1 URL on")
 
     def test_removed_page(self, indexnow: Any, news: Any) -> None:
         page = publish(news)
@@ -61,32 +63,32 @@ class TestSentence:
         indexnow.settle()
 
         sentence = status_sentence(page)
-        assert "that 1 URL is gone, answer 200." in sentence
+        assert "engine accepted the removal of 1 URL on" in sentence
         assert sentence.endswith("The page is not live.")
 
     def test_never_published_page(self, indexnow: Any, news: Any) -> None:
         assert status_sentence(news) == "The page is not live."
 
-    def test_live_page_that_nobody_was_told_of(self, indexnow: Any, news: Any) -> None:
+    def test_live_page_that_was_never_submitted(self, indexnow: Any, news: Any) -> None:
         Page.objects.filter(pk=news.pk).update(live=True)
 
-        assert status_sentence(news) == "Search engines have not been told of this page yet."
+        assert status_sentence(news) == "The page has not been submitted yet."
 
     def test_page_that_was_just_published(self, indexnow: Any, news: Any) -> None:
         publish(news)
 
-        assert status_sentence(news) == "Search engines will be told in a moment."
+        assert status_sentence(news) == "The page is queued for submission."
 
     def test_scheduled_page(self, indexnow: Any, news: Any) -> None:
         news.go_live_at = datetime(2026, 12, 1, 18, tzinfo=UTC)
         news.save_revision().publish()
 
         assert status_sentence(news) == (
-            "Search engines will be told after Dec. 1, 2026 18:00, once the page is live."
+            "The page will be submitted once it is live, after Dec. 1, 2026 18:00."
         )
         indexnow.travel_to(news.go_live_at + timedelta(minutes=1))
         indexnow.work()
-        assert "Waiting for Wagtail's publish_scheduled" in status_sentence(news)
+        assert "Waiting for publish_scheduled." in status_sentence(news)
 
     def test_private_page(self, indexnow: Any, news: Any) -> None:
         PageViewRestriction.objects.create(page=news, restriction_type="login")
@@ -112,25 +114,23 @@ class TestSentence:
         publish(news)
         indexnow.settle()
 
-        assert status_sentence(news) == (
-            "1 URL waits to be told to engine. The engine asked us to slow down."
-        )
+        assert status_sentence(news) == ("1 URL is pending for engine. Too many requests (429).")
 
     def test_copy_in_progress(self, indexnow: Any, news: Any) -> None:
         publish(news)
         Intent.objects.update(reason="copying")
 
-        assert status_sentence(news).startswith("The page is being copied")
+        assert status_sentence(news).startswith("Waiting until the copy is complete")
 
     @pytest.mark.parametrize(
         ("state", "reason", "sentence"),
         [
-            ("rejected", "unprocessable", "engine did not take 1 URL. The engine rejected the"),
-            ("failed", "expired", "engine did not take 1 URL. The page had expired, or the time"),
-            ("skipped", "dry_run", "1 URL was not sent to engine. Dry run"),
+            ("rejected", "unprocessable", "1 URL was rejected by engine. URLs rejected (422)."),
+            ("failed", "gave_up", "1 URL could not be submitted to engine. Given up after"),
+            ("skipped", "dry_run", "1 URL was not submitted to engine. Dry run."),
         ],
     )
-    def test_url_that_was_not_taken(
+    def test_url_that_was_not_accepted(
         self, indexnow: Any, news: Any, state: str, reason: str, sentence: str
     ) -> None:
         publish(news)
@@ -142,7 +142,7 @@ class TestSentence:
     def test_b05_switched_off_server(self, indexnow: Any, news: Any) -> None:
         indexnow.configure(ENABLED=False)
 
-        assert status_sentence(news) == "IndexNow is switched off on this server."
+        assert status_sentence(news) == "IndexNow is switched off."
 
     def test_costs_a_handful_of_queries(
         self, indexnow: Any, news: Any, django_assert_max_num_queries: Any
@@ -160,9 +160,9 @@ class TestGuards:
 
         found = explain(page.pk)
 
-        assert found.reason == found.message == ""
+        assert found.refusal is None
         assert found.urls == (URL,)
-        assert [guard.name for guard in found.guards] == [
+        assert [guard.reason.value for guard in found.guards] == [
             "disabled", "not_live", "private", "alias", "embargoed", "excluded", "no_url",
         ]  # fmt: skip
 
@@ -172,9 +172,10 @@ class TestGuards:
         found = explain(news.pk)
 
         assert failed_guards(news) == ["not_live", "private"]
-        assert found.reason == "not_live"
+        assert found.refusal is not None
+        assert found.refusal.reason == "not_live"
         assert found.urls == ()
-        assert "Restrictions on: Home." in found.guards[2].message
+        assert found.guards[2].detail == f"restrictions on: {news.get_parent().pk}"
 
     def test_alias(self, indexnow: Any, news: Any) -> None:
         alias = publish(news).create_alias(update_slug="copy")
@@ -213,7 +214,9 @@ class TestGuards:
         page = publish(make_page(site.root_page, "broken", model=BrokenPage))
 
         assert failed_guards(page) == ["page_error"]
-        assert "RuntimeError: this page is broken" in explain(page.pk).message
+        refusal = explain(page.pk).refusal
+        assert refusal is not None
+        assert refusal.detail == "RuntimeError: this page is broken"
 
     def test_deleted_page_keeps_its_history(self, indexnow: Any, news: Any) -> None:
         page_id = publish(news).pk
@@ -223,9 +226,11 @@ class TestGuards:
 
         found = explain(page_id)
 
-        assert (found.title, found.reason) == ("News", "page_deleted")
-        assert [(row.change, row.state) for row in found.tracked] == [("removed", "accepted")]
-        assert [item.kind for item in found.past_intents] == ["remove", "publish"]
+        assert found.title == "News"
+        assert [guard.reason for guard in found.guards] == ["page_deleted"]
+        states = [(url.row.change, url.row.state) for url in found.tracked]
+        assert states == [("removed", "accepted")]
+        assert [event.row.kind for event in found.past_events] == ["remove", "publish"]
 
 
 class TestCommand:
@@ -235,12 +240,15 @@ class TestCommand:
         page.go_live_at = datetime(2026, 12, 2, 18, tzinfo=UTC)
         page.save_revision().publish()
 
-        lines = told("/en/news/").splitlines()
+        lines = explained("/en/news/").splitlines()
 
         assert f"Page {page.pk}: News" in lines
-        assert "  ok private: Restrictions on: –." in lines
+        assert "  [ok] private: restrictions on: –" in lines
         assert f"  {URL}" in lines
-        assert f"  engine {URL}: added, accepted; sent Dec. 1, 2026 09:00, answer 200" in lines
+        assert (
+            f"  engine {URL}: added, accepted; last accepted Dec. 1, 2026 09:00, response 200"
+            in lines
+        )
         assert any("go_live of" in line and "would now skip" not in line for line in lines)
         assert any("publish of" in line and "announced" in line for line in lines)
 
@@ -249,12 +257,13 @@ class TestCommand:
         publish(news)
         indexnow.settle()
 
-        out = told(str(news.pk))
+        out = explained(str(news.pk))
 
-        assert "!! private: The page is private. Restrictions on: News." in out
-        assert "  none: The page is private." in out
-        assert "Told:\n  nothing" in out
-        assert "Planned:\n  nothing" in out
+        assert "[no] private: The page or one of its parent pages" in out
+        assert f"restrictions on: {news.pk} If the page should" in out
+        assert "  none: The page is private" in out
+        assert "Submissions:\n  none" in out
+        assert "Planned events:\n  none" in out
         assert "skipped" in out
 
     def test_shows_what_waits(self, indexnow: Any, news: Any) -> None:
@@ -262,27 +271,27 @@ class TestCommand:
         publish(news)
         indexnow.settle()
 
-        assert "waiting; waits until Dec. 1, 2026 11:00" in told(str(news.pk))
-        assert "The engine asked us to slow down." in told(str(news.pk))
+        line = "added, pending; Too many requests (429). Next attempt: Dec. 1, 2026 11:00."
+        assert line in explained(str(news.pk))
 
     def test_speaks_json(self, indexnow: Any, news: Any) -> None:
         page = publish(news)
 
-        found = json.loads(told(str(page.pk), json=True))
+        found = json.loads(explained(str(page.pk), json=True))
 
         assert found["urls"] == [URL]
-        assert found["open_intents"][0]["verdict"] == "go"
+        assert found["open_events"][0]["decision"] == "go"
         assert {guard["passed"] for guard in found["guards"]} == {True}
 
     def test_unknown_page(self, indexnow: Any, site: Any) -> None:
-        with pytest.raises(CommandError, match="no page /en/nowhere/"):
-            told("/en/nowhere/")
+        with pytest.raises(CommandError, match="No page and no submitted URL matches /en/nowhere/"):
+            explained("/en/nowhere/")
 
     def test_changes_nothing(self, indexnow: Any, news: Any) -> None:
         publish(news)
         before = list(Intent.objects.values())
 
-        told(str(news.pk))
+        explained(str(news.pk))
 
         assert list(Intent.objects.values()) == before
         assert not TrackedUrl.objects.exists()
@@ -321,11 +330,26 @@ class TestFindingPages:
         assert find_page("/app/en/news/") == news.pk
 
 
+def test_r55_page_with_many_events_reads_what_it_shows(
+    indexnow: Any, news: Any, django_assert_max_num_queries: Any
+) -> None:
+    now = timezone.now()
+    Intent.objects.bulk_create(
+        Intent(key=str(number), kind="publish", page_id=news.pk, created_at=now, state=state)
+        for number, state in enumerate(["announced", "planned"] * 100)
+    )
+
+    with django_assert_max_num_queries(20):
+        found = explain(news.pk)
+
+    assert (len(found.open_events), len(found.past_events)) == (20, 20)
+
+
 def test_cancelled_schedule_explains_itself(indexnow: Any, news: Any) -> None:
     news.go_live_at = timezone.now() + timedelta(hours=1)
     news.save_revision().publish()
     intents.cancel([Intent.objects.get().pk])
 
-    [item] = explain(news.pk).past_intents
+    [event] = explain(news.pk).past_events
 
-    assert (item.state, item.message) == ("cancelled", "Somebody cancelled this announcement.")
+    assert (event.row.state, event.row.reason) == ("cancelled", "cancelled")

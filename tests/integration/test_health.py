@@ -1,4 +1,4 @@
-"""What works and what does not: `health.findings()` and `indexnow_check`."""
+"""What works and what does not: `health.check_all()` and `indexnow_check`."""
 
 import io
 import json
@@ -19,9 +19,10 @@ from wagtail.models import Page, Site
 
 from example_site.engine import Answer
 from tests.factories import make_page, publish
+from tests.testapp.models import BrokenPage
 from wagtail_indexnow.diagnostics import brokers
 from wagtail_indexnow.diagnostics.findings import Finding
-from wagtail_indexnow.diagnostics.health import findings
+from wagtail_indexnow.diagnostics.health import check_all
 from wagtail_indexnow.ledger import channels, heartbeats
 from wagtail_indexnow.models import Channel, HostKey, Intent, TrackedUrl
 from wagtail_indexnow.submission import keys
@@ -51,25 +52,26 @@ def healthy(indexnow: Any, news: Any) -> Any:
 
 
 def named(name: str, *, live: bool = False) -> list[Finding]:
-    return [finding for finding in findings(live=live) if finding.name == name]
+    return [finding for finding in check_all(live=live) if finding.name == name]
 
 
 def one(name: str, *, live: bool = False) -> Finding:
     [finding] = named(name, live=live)
-    assert finding.ok or finding.fix or finding.ok is None
+    assert finding.remedy or finding.severity != "action"
     return finding
 
 
 def test_everything_that_was_seen_at_work_is_fine(indexnow: Any, healthy: Any) -> None:
-    assert {finding.name: finding.ok for finding in findings()} == {
-        "switched_on": True,
-        "key_file": None,
-        "broker": None,
-        "relay": True,
-        "worker": True,
-        "publish_scheduled": None,
-        "pending": True,
-        "last_response": True,
+    assert {finding.name: finding.severity.value for finding in check_all()} == {
+        "switched_on": "ok",
+        "key_file": "info",
+        "broker": "info",
+        "relay": "ok",
+        "worker": "ok",
+        "publish_scheduled": "info",
+        "audit": "info",
+        "pending": "ok",
+        "last_response": "ok",
     }
 
 
@@ -77,18 +79,18 @@ class TestSwitch:
     def test_b05_switched_off(self, indexnow: Any, healthy: Any) -> None:
         indexnow.configure(ENABLED=False)
 
-        assert [(item.name, item.ok) for item in findings()] == [("switched_on", False)]
+        assert [(item.name, item.severity) for item in check_all()] == [("switched_on", "action")]
 
     def test_b05_dry_run(self, indexnow: Any, healthy: Any) -> None:
         indexnow.configure(DRY_RUN=True)
 
-        assert one("switched_on").ok is None
+        assert one("switched_on").severity == "info"
         assert "Dry run" in one("switched_on").message
 
     def test_wrong_settings_are_all_there_is_to_say(self, indexnow: Any, healthy: Any) -> None:
         indexnow.configure(TIMEOUT="ten")
 
-        assert [item.name for item in findings()] == ["wagtail_indexnow.E002"]
+        assert [item.name for item in check_all()] == ["wagtail_indexnow.E002"]
 
     def test_system_checks_are_among_the_findings(
         self, indexnow: Any, healthy: Any, settings: Any
@@ -97,7 +99,7 @@ class TestSwitch:
         Site.objects.update(port=80)
 
         finding = one("wagtail_indexnow.W007")
-        assert "443" in finding.fix
+        assert "443" in finding.remedy
         settings.SILENCED_SYSTEM_CHECKS = ["wagtail_indexnow.W007"]
         assert named("wagtail_indexnow.W007") == []
 
@@ -111,13 +113,13 @@ class TestKeyFiles:
         return live_server
 
     def test_good_file(self, served: Any) -> None:
-        assert one("key_file", live=True).ok is True
+        assert one("key_file", live=True).severity == "ok"
         assert one("key_file", live=True).subject == HOST
 
-    def test_last_look_is_remembered(self, served: Any) -> None:
-        assert one("key_file").ok is None
+    def test_last_check_is_remembered(self, served: Any) -> None:
+        assert one("key_file").severity == "info"
         keys.prove(HOST, "https")
-        assert one("key_file").ok is True
+        assert one("key_file").severity == "ok"
 
     def test_b23_look_of_another_installation_does_not_count(
         self, served: Any, settings: Any
@@ -125,7 +127,7 @@ class TestKeyFiles:
         keys.prove(HOST, "https")
         settings.SECRET_KEY = "another"
 
-        assert one("key_file").ok is None
+        assert one("key_file").severity == "info"
 
     def test_b23_file_of_another_key(self, served: Any) -> None:
         HostKey.objects.create(host="other.example.com", key="a" * 32, created_at=timezone.now())
@@ -134,12 +136,12 @@ class TestKeyFiles:
         HostKey.objects.filter(pk=row.pk).update(check_result="other_body")
 
         finding = one("key_file")
-        assert finding.ok is False
-        assert "something else" in finding.message
-        assert "wagtail_indexnow.urls" in finding.fix
+        assert finding.severity == "action"
+        assert finding.message == "The key file contains something else"
+        assert "wagtail_indexnow.urls" in finding.remedy
 
     def test_key_is_never_shown(self, served: Any) -> None:
-        found = findings()
+        found = check_all()
 
         assert HostKey.objects.get().key not in str(found)
 
@@ -150,7 +152,7 @@ class TestKeyFiles:
         indexnow.configure(VERIFY_KEY_FILE=True, CONNECT_TO={HOST: url})
 
         finding = one("key_file", live=True)
-        assert finding.ok is False
+        assert finding.severity == "action"
         assert "could not be reached" in finding.message
 
     def test_rotation_under_way(self, served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,18 +162,18 @@ class TestKeyFiles:
         monkeypatch.setattr(keys, "prove", lambda *args, **kwargs: proof)
 
         finding = one("key_file", live=True)
-        assert finding.ok is None
+        assert finding.severity == "info"
         assert "former key is in use" in finding.message
 
     def test_host_that_is_not_served(self, indexnow: Any, only_site: Any) -> None:
         Site.objects.update(hostname="www.elsewhere.org")
 
-        assert "ALLOWED_HOSTS" in one("host").fix
+        assert "ALLOWED_HOSTS" in one("host").remedy
 
     def test_b06_private_host(self, indexnow: Any, only_site: Any) -> None:
         Site.objects.update(hostname="localhost")
 
-        assert "public name" in one("host").fix
+        assert "public name" in one("host").remedy
 
     def test_hosts_of_the_setting_are_looked_at_too(self, indexnow: Any, only_site: Any) -> None:
         indexnow.configure(HOSTS=["shop.example.com", HOST, "not a host"])
@@ -216,8 +218,8 @@ class TestBroker:
     def test_redis_that_answers(self, indexnow: Any, healthy: Any, use: Any) -> None:
         use(SimpleNamespace(client=FakeRedis(), middleware=[]))
 
-        assert one("broker", live=True).ok is True
-        assert named("eviction", live=True) == []
+        assert one("broker", live=True).severity == "ok"
+        assert len(named("broker", live=True)) == 1
 
     @pytest.mark.parametrize(
         ("memory", "evicts"),
@@ -234,7 +236,8 @@ class TestBroker:
     ) -> None:
         use(SimpleNamespace(client=FakeRedis(**memory), middleware=[]))
 
-        assert bool(named("eviction", live=True)) is evicts
+        found = [item.severity for item in named("broker", live=True)]
+        assert found == ["ok", "action"] if evicts else ["ok"]
 
     def test_d16_redis_that_is_away(
         self, indexnow: Any, healthy: Any, use: Any, closed_port: int
@@ -244,7 +247,7 @@ class TestBroker:
 
         finding = one("broker", live=True)
         broker.close()
-        assert finding.ok is False
+        assert finding.severity == "action"
         assert "secret" not in finding.message
 
     def test_d16_redis_that_never_answers_costs_bounded_time(self, deaf_port: int) -> None:
@@ -303,55 +306,55 @@ class FakeRabbitmqBroker:
 class TestWorkers:
     def test_relay_that_was_never_seen(self, indexnow: Any, only_site: Any) -> None:
         finding = one("relay")
-        assert finding.ok is False
+        assert finding.severity == "action"
         assert "never" in finding.message
-        assert "rundramatiq" in finding.fix
+        assert "rundramatiq" in finding.remedy
 
     def test_relay_that_stopped(self, indexnow: Any, healthy: Any) -> None:
         indexnow.travel_to(timezone.now() + timedelta(minutes=11))
 
-        assert "last seen on" in one("relay").message
+        assert "last ran on" in one("relay").message
 
     def test_d09_d16_work_that_nobody_takes(self, indexnow: Any, news: Any) -> None:
         """Counted from the rows, not from the broker's gauges."""
         publish(news)
-        assert one("worker").ok is None
+        assert one("worker").severity == "info"
         indexnow.travel_to(timezone.now() + timedelta(minutes=1))
         Intent.objects.update(handed_at=timezone.now(), handed_count=1)
         indexnow.travel_to(timezone.now() + timedelta(minutes=11))
 
         finding = one("worker")
-        assert finding.ok is False
-        assert "“default”" in finding.fix
+        assert finding.severity == "action"
+        assert "“default”" in finding.remedy
 
     def test_worker_that_died_with_work_in_hand(self, indexnow: Any, healthy: Any) -> None:
         publish(Page.objects.get(pk=healthy.pk))
         indexnow.travel_to(timezone.now() + timedelta(minutes=1))
         Intent.objects.update(handed_at=timezone.now(), handed_count=1)
         indexnow.travel_to(timezone.now() + timedelta(minutes=11))
-        assert one("worker").ok is False
+        assert one("worker").severity == "action"
 
         heartbeats.beat("worker")
-        assert one("worker").ok is True
+        assert one("worker").severity == "ok"
 
     def test_b27_work_that_waits_too_long(self, indexnow: Any, news: Any) -> None:
         publish(news)
         indexnow.travel_to(timezone.now() + timedelta(minutes=20))
-        assert one("pending").ok is True
-        assert "due since" in one("pending").message
+        assert one("pending").severity == "ok"
+        assert "has been due since" in one("pending").message
 
         indexnow.travel_to(timezone.now() + timedelta(minutes=20))
-        assert one("pending").ok is False
+        assert one("pending").severity == "action"
 
     def test_url_that_waits_too_long(self, indexnow: Any, healthy: Any) -> None:
         TrackedUrl.objects.update(state="pending", not_before=timezone.now())
         indexnow.travel_to(timezone.now() + timedelta(minutes=40))
-        assert one("pending").ok is False
+        assert one("pending").severity == "action"
 
         channels.hold(
             "engine", HOST, reason="rate_limited", until=timezone.now() + timedelta(hours=1)
         )
-        assert one("pending").ok is None
+        assert one("pending").severity == "info"
 
 
 class TestPublishScheduled:
@@ -360,19 +363,19 @@ class TestPublishScheduled:
         news.save_revision().publish()
         indexnow.travel_to(news.go_live_at + timedelta(minutes=1))
         indexnow.work()
-        assert one("publish_scheduled").ok is None
+        assert one("publish_scheduled").severity == "info"
 
         indexnow.travel_to(news.go_live_at + timedelta(hours=3))
 
         finding = one("publish_scheduled")
-        assert finding.ok is False
-        assert finding.message.startswith("1 page waits")
+        assert finding.severity == "action"
+        assert finding.message.startswith("1 page is overdue")
 
     def test_w07_expiry_that_is_overdue(self, indexnow: Any, healthy: Any) -> None:
         Page.objects.filter(pk=healthy.pk).update(expire_at=timezone.now())
         indexnow.travel_to(timezone.now() + timedelta(hours=3))
 
-        assert one("publish_scheduled").ok is False
+        assert one("publish_scheduled").severity == "action"
 
     def test_seen_at_work(self, indexnow: Any, news: Any) -> None:
         news.go_live_at = datetime(2026, 12, 1, 10, tzinfo=UTC)
@@ -381,7 +384,7 @@ class TestPublishScheduled:
         call_command("publish_scheduled")
 
         finding = one("publish_scheduled")
-        assert finding.ok is True
+        assert finding.severity == "ok"
         assert "Dec. 1, 2026 10:01" in finding.message
 
 
@@ -391,25 +394,25 @@ class TestAnswers:
         publish(news)
         indexnow.settle()
 
-        hold = one("pause")
-        # There is nothing to do but wait: a monitor calls nobody.
-        assert (hold.ok, hold.subject) == (None, "engine")
-        assert hold.message == "The engine asked us to slow down. Held until Dec. 1, 2026 11:00."
+        pause = one("pause")
+        # It passes without anybody doing anything: a monitor must not call an operator.
+        assert (pause.severity, pause.subject) == ("info", "engine")
+        assert pause.message == "Too many requests (429). Paused until Dec. 1, 2026 11:00."
         answer = one("last_response")
-        assert answer.ok is None
-        assert "Answer 429" in answer.message
+        assert answer.severity == "info"
+        assert answer.message == "Too many requests (429). Response 429 on Dec. 1, 2026 09:00."
 
     def test_b13_refused_key_says_how_to_rotate(self, indexnow: Any, healthy: Any) -> None:
         until = timezone.now() + timedelta(hours=1)
         channels.hold("engine", HOST, reason="key_refused", until=until)
 
-        assert one("pause").fix.endswith("indexnow_rotate_key www.example.com")
+        assert "indexnow_rotate_key" in one("pause").remedy
 
     def test_hold_that_is_over_waits_for_its_proof(self, indexnow: Any, healthy: Any) -> None:
         channels.hold("engine", HOST, reason="rate_limited", until=timezone.now())
         Channel.objects.update(not_before=timezone.now() - timedelta(minutes=1))
 
-        assert one("pause").ok is None
+        assert one("pause").severity == "info"
 
     def test_b29_every_post_fails(self, indexnow: Any, news: Any) -> None:
         """B29: rows stay for another try, and the check reports failure."""
@@ -417,21 +420,24 @@ class TestAnswers:
         publish(news)
         indexnow.work()
 
-        assert one("last_response").ok is False
+        assert one("last_response").severity == "action"
         assert TrackedUrl.objects.get().state == "pending"
 
     def test_channel_without_any_answer(self, indexnow: Any, healthy: Any) -> None:
         channels.ensure("engine", ["new.example.com"])
 
-        found = {item.subject: item.ok for item in named("last_response")}
-        assert found == {"engine new.example.com": None, "engine www.example.com": True}
+        found = {item.subject: item.severity for item in named("last_response")}
+        assert found == {
+            "engine new.example.com": "info",
+            "engine www.example.com": "ok",
+        }
 
     def test_dry_run_proves_nothing(self, indexnow: Any, news: Any) -> None:
         indexnow.configure(DRY_RUN=True)
         publish(news)
         indexnow.settle()
 
-        assert one("last_response").ok is None
+        assert one("last_response").severity == "info"
 
     def test_engine_that_is_no_longer_configured_is_left_out(
         self, indexnow: Any, healthy: Any
@@ -447,8 +453,8 @@ class TestCommand:
 
         call_command("indexnow_check", stdout=out)
 
-        assert "ok relay: The relay is at work." in out.getvalue()
-        assert "!!" not in out.getvalue()
+        assert "[OK] relay: The relay is running." in out.getvalue()
+        assert "[Action needed]" not in out.getvalue()
 
     def test_trouble_fails_the_command(self, indexnow: Any, only_site: Any) -> None:
         out = io.StringIO()
@@ -457,7 +463,7 @@ class TestCommand:
             call_command("indexnow_check", stdout=out)
 
         assert caught.value.returncode == 1
-        assert "!! relay: The relay has never been seen" in out.getvalue()
+        assert "[Action needed] relay: The relay has never run" in out.getvalue()
         assert "     Start a worker" in out.getvalue()
 
     def test_speaks_json(self, indexnow: Any, healthy: Any) -> None:
@@ -468,8 +474,8 @@ class TestCommand:
         report = json.loads(out.getvalue())
         assert report["ok"] is True
         assert report["findings"][0] == {
-            "name": "switched_on", "ok": True, "message": "IndexNow is switched on.",
-            "fix": "", "subject": "",
+            "name": "switched_on", "severity": "ok", "message": "IndexNow is switched on.",
+            "remedy": "", "subject": "",
         }  # fmt: skip
 
 
@@ -479,7 +485,7 @@ class TestRejected:
         publish(news)
         indexnow.settle()
 
-        assert one("rejected").ok is False
+        assert one("rejected").severity == "action"
         assert one("rejected").message.startswith("1 URL")
 
     def test_forgets_rejections_after_a_week(self, indexnow: Any, news: Any) -> None:
@@ -489,3 +495,24 @@ class TestRejected:
         TrackedUrl.objects.update(changed_at=timezone.now() - timedelta(days=8))
 
         assert named("rejected") == []
+
+
+class TestPageErrors:
+    def test_page_whose_code_fails_is_counted(
+        self, indexnow: Any, only_site: Any, clock_at: Any
+    ) -> None:
+        publish(make_page(only_site.root_page, "broken", model=BrokenPage))
+        assert named("page_error") == []
+        indexnow.work()
+
+        finding = one("page_error")
+        assert finding.severity == "action"
+        assert finding.message.startswith("The code of 1 page fails")
+
+    def test_page_that_was_given_up_long_ago_is_history(self, indexnow: Any, healthy: Any) -> None:
+        now = timezone.now()
+        Intent.objects.update(state="failed", reason="page_error", finished_at=now)
+        assert one("page_error").severity == "action"
+
+        Intent.objects.update(finished_at=now - timedelta(days=8))
+        assert named("page_error") == []

@@ -10,7 +10,7 @@ from django.conf import settings
 from tests.factories import make_page, publish
 from wagtail_indexnow import tasks
 from wagtail_indexnow.diagnostics import brokers
-from wagtail_indexnow.diagnostics.health import findings
+from wagtail_indexnow.diagnostics.health import check_all
 from wagtail_indexnow.relay.dispatch import tick
 from wagtail_indexnow.relay.senders import DramatiqCourier
 
@@ -50,8 +50,8 @@ def test_published_page_is_told_through_rabbitmq(
 
     assert indexnow.told() == ["https://www.example.com/en/news/"]
     assert not tick(DramatiqCourier())
-    found = {finding.name: finding.ok for finding in findings()}
-    assert found["broker"] is found["worker"] is True
+    found = {finding.name: finding.severity for finding in check_all()}
+    assert found["broker"] == found["worker"] == "ok"
 
 
 def test_rabbitmq_answers_the_question_whether_it_is_there() -> None:

@@ -18,7 +18,7 @@ from wagtail.models import PageViewRestriction
 
 from tests.factories import make_page, publish
 from wagtail_indexnow.diagnostics.explanation import explain, status_sentence
-from wagtail_indexnow.diagnostics.health import findings
+from wagtail_indexnow.diagnostics.health import check_all
 from wagtail_indexnow.models import Intent, TrackedUrl
 from wagtail_indexnow.pages.model import page_model
 
@@ -73,7 +73,7 @@ def test_scheduled_page_is_told_once_it_is_live(indexnow: Any, news: Any, later:
     news.go_live_at = timezone.now() + timedelta(hours=9)
     news.save_revision().publish()
     assert indexnow.settled() == []
-    assert "Search engines will be told after" in status_sentence(news)
+    assert "The page will be submitted once it is live" in status_sentence(news)
 
     later(hours=10)
     assert indexnow.settled(minutes=0) == []
@@ -184,7 +184,7 @@ def test_commands_do_their_work(indexnow: Any, news: Any) -> None:
     call_command("indexnow_submit", missed=True, dry_run=True, since="2026-12-01", stdout=out)
     call_command("indexnow_explain", "/en/news/", json=True, stdout=out)
 
-    assert "Planned 1 page." in out.getvalue()
+    assert "Queued 1 page for submission." in out.getvalue()
     assert "Would submit 0 pages." in out.getvalue()
     assert json.loads(out.getvalue().partition("{")[1] + out.getvalue().partition("{")[2])
     assert indexnow.settled() == [NEWS]
@@ -194,10 +194,10 @@ def test_findings_and_explanations_hold(indexnow: Any, news: Any) -> None:
     publish(news)
     indexnow.settle()
 
-    found = {finding.name: finding.ok for finding in findings()}
-    assert found["relay"] is found["last_response"] is True
+    found = {finding.name: finding.severity for finding in check_all()}
+    assert found["relay"] == found["last_response"] == "ok"
     assert explain(news.pk).urls == (NEWS,)
-    assert "answer 200" in status_sentence(news)
+    assert "(response 200)" in status_sentence(news)
 
 
 def test_models_match_their_migrations() -> None:

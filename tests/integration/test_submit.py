@@ -55,7 +55,7 @@ def urls(*paths: str) -> list[str]:
 def test_one_page_is_submitted_by_any_of_its_names(indexnow: Any, tree: Any, name: str) -> None:
     text = {"id": str(tree.pk), "url": f"{HOME}section/", "path": "/en/section/"}[name]
 
-    assert "Planned 1 page." in submit(text)
+    assert "Queued 1 page" in submit(text)
     assert indexnow.settled() == urls("section/")
 
 
@@ -69,7 +69,7 @@ def test_page_that_was_told_is_told_again(indexnow: Any, tree: Any) -> None:
 
 
 def test_section_is_one_row_and_all_its_live_pages(indexnow: Any, tree: Any) -> None:
-    assert "Planned 3 pages." in submit(str(tree.pk), subtree=True)
+    assert "Queued 3 page" in submit(str(tree.pk), subtree=True)
 
     assert Intent.objects.count() == 1
     assert indexnow.settled() == urls("section/", "section/one/", "section/two/")
@@ -83,7 +83,7 @@ def test_site_is_submitted_in_each_of_its_languages(indexnow: Any, tree: Any) ->
 
     out = submit(site="WWW.example.com")
 
-    assert "Planned 5 pages." in out
+    assert "Queued 5 page" in out
     assert indexnow.settled() == sorted(
         [*urls("", "section/", "section/one/", "section/two/"), "https://www.example.com/fr/"]
     )
@@ -101,7 +101,7 @@ def test_other_site_is_left_alone(indexnow: Any, tree: Any) -> None:
 def test_type_is_submitted_wherever_its_pages_are(indexnow: Any, tree: Any) -> None:
     make_page(tree, "own", model=OwnUrlPage, live=True, address="here")
 
-    assert "Planned 1 page." in submit(type="testapp.OwnUrlPage")
+    assert "Queued 1 page" in submit(type="testapp.OwnUrlPage")
     assert indexnow.settled() == ["https://www.example.com/own/here/"]
 
 
@@ -110,7 +110,7 @@ def test_many_pages_become_few_rows_of_messages_and_one_post(indexnow: Any, tree
     for number in range(30):
         make_page(tree, f"page-{number}", live=True)
 
-    assert "Planned 34 pages." in submit(type="testapp.ArticlePage")
+    assert "Queued 34 page" in submit(type="testapp.ArticlePage")
     indexnow.settle()
 
     assert len(indexnow.engine.urls()) == 34
@@ -167,7 +167,7 @@ class TestMissed:
             submit(missed=True)
 
     def test_all_takes_everything_that_was_never_told(self, indexnow: Any, tree: Any) -> None:
-        assert "Planned 4 pages." in submit(missed=True, all=True)
+        assert "Queued 4 page" in submit(missed=True, all=True)
         assert indexnow.settled() == urls("", "section/", "section/one/", "section/two/")
 
     def test_b21_nothing_is_missed_twice(self, indexnow: Any, tree: Any) -> None:
@@ -194,7 +194,7 @@ class TestMissed:
         indexnow.travel_to(timezone.now() + timedelta(days=3))
         Page.objects.filter(slug__in=["section", "one"]).update(last_published_at=timezone.now())
 
-        assert "Planned 2 pages." in submit(missed=True)
+        assert "Queued 2 page" in submit(missed=True)
         assert indexnow.settled() == urls("section/", "section/one/")
 
     def test_rejected_page_is_missed(self, indexnow: Any, tree: Any) -> None:
@@ -202,7 +202,7 @@ class TestMissed:
         indexnow.settled()
         TrackedUrl.objects.update(state="rejected")
 
-        assert "Planned 1 page." in submit(missed=True)
+        assert "Queued 1 page" in submit(missed=True)
 
     def test_planned_go_live_is_not_missed_but_present_version_is(
         self, indexnow: Any, tree: Any
@@ -215,7 +215,7 @@ class TestMissed:
 
         assert "nothing to submit" in submit(missed=True)
         TrackedUrl.objects.all().delete()
-        assert "Planned 4 pages." in submit(missed=True, all=True)
+        assert "Queued 4 page" in submit(missed=True, all=True)
 
     @pytest.mark.parametrize("since", ["yesterday", "2026-13-01"])
     def test_since_must_be_a_date(self, indexnow: Any, tree: Any, since: str) -> None:
@@ -298,7 +298,7 @@ def test_b22_failed_batch_does_not_stop_the_next_and_fails_the_command(
 
     monkeypatch.setattr(intents, "plan_manual", fail_first)
 
-    with pytest.raises(CommandError, match="2 pages could not be planned"):
+    with pytest.raises(CommandError, match="2 pages could not be queued"):
         submit(type="testapp.ArticlePage")
     assert len(batches) == 2
     assert len(indexnow.settled()) == 2

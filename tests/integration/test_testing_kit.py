@@ -107,7 +107,7 @@ def test_difference_says_why_a_page_was_not_told(news: Any) -> None:
     with record_submissions() as submissions:
         publish_now(news)
 
-    with pytest.raises(AssertionError, match=r"'News' skipped: private – The page is private\."):
+    with pytest.raises(AssertionError, match=r"'News' skipped: private – The page is private"):
         submissions.assert_submitted(NEWS)
 
 

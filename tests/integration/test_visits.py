@@ -51,7 +51,7 @@ def submitted(url: str = URL, *, change: str = "updated", ago: timedelta | None 
         started_at=started_at,
         finished_at=started_at,
         status=200,
-        outcome="accepted",
+        state="accepted",
         urls=[url],
     )
     channels.ensure("engine", [HOST])

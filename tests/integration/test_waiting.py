@@ -1,4 +1,4 @@
-"""A URL that waits says for what, wherever a person asks: pace and holds are not in its row."""
+"""A pending URL says what it waits for wherever it is shown: pace and pauses are not in its row."""
 
 import io
 from datetime import timedelta
@@ -13,7 +13,7 @@ from tests.factories import make_page, publish
 from wagtail_indexnow import clock
 from wagtail_indexnow.constants import Reason
 from wagtail_indexnow.diagnostics.explanation import explain, status_sentence
-from wagtail_indexnow.diagnostics.health import findings
+from wagtail_indexnow.diagnostics.health import check_all
 from wagtail_indexnow.diagnostics.wait_reasons import Waits
 from wagtail_indexnow.ledger import channels
 from wagtail_indexnow.models import Channel, TrackedUrl
@@ -55,10 +55,11 @@ def test_url_behind_a_hold_names_it_everywhere(news: Any, host: str, reason: Rea
     until = timezone.now() + HOUR
     channels.hold("engine", host, reason=reason, until=until)
 
-    assert said(news).startswith(f"{reason.label} Not before Dec. 1, 2026 10:0")
+    assert said(news).startswith(f"{reason.label}. Next attempt: Dec. 1, 2026 10:0")
     assert str(reason.label) in status_sentence(news)
     [tracked] = explain(news.pk).tracked
-    assert (tracked.message, tracked.waits_until) == (str(reason.label), until)
+    assert (tracked.wait.why, tracked.wait.until) == (f"{reason.label}.", until)
+    assert tracked.wait.is_paused
     out = io.StringIO()
     call_command("indexnow_explain", str(news.pk), stdout=out)
     assert str(reason.label) in out.getvalue()
@@ -70,7 +71,7 @@ def test_hold_whose_time_is_over_is_named_until_it_is_proved_otherwise(
     channels.hold("engine", "www.example.com", reason=Reason.KEY_FILE, until=timezone.now())
     indexnow.travel_to(timezone.now() + HOUR)
 
-    assert said(news) == f"{Reason.KEY_FILE.label} Goes with the next submission."
+    assert said(news) == f"{Reason.KEY_FILE.label}. Goes with the next submission."
 
 
 def test_url_told_a_short_while_ago_says_so(indexnow: Any, news: Any) -> None:
@@ -79,8 +80,7 @@ def test_url_told_a_short_while_ago_says_so(indexnow: Any, news: Any) -> None:
     announce(indexnow)
 
     assert said(news) == (
-        "It was told a short while ago, and a URL is not sent again so soon. "
-        "Not before Dec. 1, 2026 09:10."
+        "The URL was submitted a short while ago. Next attempt: Dec. 1, 2026 09:10."
     )
 
 
@@ -90,7 +90,7 @@ def test_url_behind_another_ones_submission_says_so(indexnow: Any, news: Any, si
     announce(indexnow)
     channels.take_slot("engine", "www.example.com")
 
-    assert said(later).startswith("Submissions to its site keep a distance. Not before")
+    assert said(later).startswith("Waiting for this site's next submission slot. Next attempt")
 
 
 def test_own_reason_and_hold_are_said_once_each(indexnow: Any, news: Any) -> None:
@@ -100,7 +100,9 @@ def test_own_reason_and_hold_are_said_once_each(indexnow: Any, news: Any) -> Non
         "engine", "www.example.com", reason=Reason.KEY_FILE, until=timezone.now() + 3 * HOUR
     )
 
-    assert said(news).startswith(f"{Reason.RATE_LIMITED.label} {Reason.KEY_FILE.label} Not before")
+    assert said(news).startswith(
+        f"{Reason.RATE_LIMITED.label}. {Reason.KEY_FILE.label}. Next attempt"
+    )
     assert said(news).count(str(Reason.RATE_LIMITED.label)) == 1
 
 
@@ -109,7 +111,7 @@ def test_ended_url_waits_for_nothing(indexnow: Any, news: Any) -> None:
     indexnow.work()
     channels.hold("engine", "", reason=Reason.RATE_LIMITED, until=timezone.now() + HOUR)
 
-    assert said(news) == Reason.UNPROCESSABLE.label
+    assert said(news) == f"{Reason.UNPROCESSABLE.label}."
 
 
 def test_any_number_of_urls_costs_one_query(news: Any, django_assert_num_queries: Any) -> None:
@@ -119,9 +121,10 @@ def test_any_number_of_urls_costs_one_query(news: Any, django_assert_num_queries
         assert len([waits.of(row) for row in rows]) == 3
 
 
-def test_check_does_not_say_that_nothing_waits_while_a_hold_keeps_urls_back(news: Any) -> None:
+def test_check_says_that_everything_pending_is_paused(news: Any) -> None:
     channels.hold("engine", "", reason=Reason.OTHER_INSTALLATION, until=timezone.now() + HOUR)
 
-    [found] = [finding for finding in findings(live=False) if finding.name == "pending"]
+    [found] = [finding for finding in check_all(live=False) if finding.name == "pending"]
 
-    assert (found.ok, found.message) == (None, "Nothing waits but what holds and pace keep back.")
+    assert found.severity == "info"
+    assert found.message == "Everything pending is paused or rate-limited; nothing is stuck."

@@ -113,51 +113,56 @@ def test_every_setting_is_documented_with_its_default_and_meaning() -> None:
     assert all(cells[2] for cells in found.values())
 
 
-@pytest.mark.parametrize(
-    "choices",
-    [constants.Reason, constants.IntentState, constants.UrlState, constants.KeyFile],
-    ids=lambda choices: choices.__name__,
-)
-def test_every_state_and_reason_is_documented(choices: Any) -> None:
-    assert set(choices.values) <= documented(reference("states-and-reasons"))
+CODES = [
+    *[(f"Reason-{reason.value}", reason) for reason in constants.Reason],
+    *[(f"KeyFile-{result.value}", result) for result in constants.KeyFile],
+]
+USES = {
+    constants.Use.EVENT: "event",
+    constants.Use.URL: "URL",
+    constants.Use.SUBMISSION: "submission",
+    constants.Use.PAUSE: "pause",
+    constants.Use.KEY_FILE: "key file",
+    constants.Use.LINE: "pasted URL",
+}
 
 
-def test_no_state_or_reason_is_made_up() -> None:
-    known = {
-        value
-        for choices in (
-            constants.Reason,
-            constants.IntentState,
-            constants.UrlState,
-            constants.KeyFile,
-        )
-        for value in choices.values
-    }
+@pytest.mark.parametrize("choices", [constants.IntentState, constants.UrlState])
+def test_every_state_is_documented(choices: Any) -> None:
+    found = documented(section(reference("states-and-reasons"), "States"))
 
-    assert documented(reference("states-and-reasons")) <= known
+    assert set(choices.values) <= found
+    assert found <= {*constants.IntentState.values, *constants.UrlState.values}
 
 
-def test_every_reason_says_what_to_do() -> None:
-    text = reference("states-and-reasons")
-    titles = ("Reasons of an intent", "Reasons of a page", "Reasons of a URL, and of holds")
+@pytest.mark.parametrize("code", [code for _id, code in CODES], ids=[id_ for id_, _code in CODES])
+def test_code_is_documented_as_it_is_declared(code: Any) -> None:
+    uses = [name for use, name in USES.items() if use in code.use]
 
-    for title in titles:
-        for cells in rows(section(text, title)):
-            assert len(cells) == 3, cells
-            assert all(cells), cells
+    found = {cells[0]: cells[1:] for cells in rows(table_of(code)) if len(cells) == 5}
+
+    said = [cell.replace("`", "") for cell in found[f"`{code.value}`"]]
+    declared = [code.label, ", ".join(uses), code.meaning, code.remedy or "–"]
+    assert said == [str(text) for text in declared]
 
 
-def test_reasons_of_a_page_stand_in_the_order_of_asking() -> None:
+def table_of(code: Any) -> str:
+    title = "Reasons" if isinstance(code, constants.Reason) else "Key file checks"
+    return section(reference("states-and-reasons"), title)
+
+
+def test_no_code_is_made_up() -> None:
+    assert documented(table_of(constants.Reason.PRIVATE)) == set(constants.Reason.values)
+    assert documented(table_of(constants.KeyFile.OK)) == set(constants.KeyFile.values)
+
+
+def test_reasons_of_a_page_stand_in_the_order_of_the_guards() -> None:
     from wagtail_indexnow.pages.guards import PAGE_GUARDS
 
-    found = [words(cells[0])[0] for cells in rows(section_of_pages())]
-
     asked = [reason.value for reason, _forbids in PAGE_GUARDS]
+    found = [words(cells[0])[0] for cells in rows(table_of(constants.Reason.PRIVATE))]
+
     assert [reason for reason in found if reason in asked] == asked
-
-
-def section_of_pages() -> str:
-    return section(reference("states-and-reasons"), "Reasons of a page")
 
 
 def test_every_kind_and_change_is_documented() -> None:

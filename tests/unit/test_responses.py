@@ -171,7 +171,7 @@ def test_c44_c45_b13_a_refusal_with_a_right_key_file_holds_1_6_24_hours(
         hours * HOUR,
         PauseScope.CHANNEL,
     )
-    assert "rotate" in str(Reason(found.reason).label)
+    assert "rotate" in str(Reason(found.reason).remedy)
 
 
 def test_only_a_refusal_that_is_no_pending_verification_needs_our_own_look() -> None:

@@ -1,11 +1,10 @@
-"""Why a page's URLs were sent, wait or were not sent: for `indexnow_explain` and the editor.
+"""Why a page's URLs were submitted, wait or were skipped: for `indexnow_explain` and the editor.
 
 Asks the same guards of the same facts as the workers do; changes nothing and sends nothing.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import F
@@ -21,190 +20,163 @@ from ..pages.announcing import as_planned
 from ..pages.comparison import Check
 from ..pages.guards import PAGE_GUARDS, Policy, decide
 from ..pages.public_urls import routing
-from .formatting import moment
-from .wait_reasons import Waits
+from .formatting import engine_name, format_time, sentences
+from .wait_reasons import Wait, Waits
 
-PAST_INTENTS = 20
+SHOWN_EVENTS = 20  # open ones, and as many that have ended
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """One question that is asked before a page may be announced."""
+    """One reason not to submit a page, and whether it applies."""
 
-    name: str  # the reason that a refusal would carry
+    reason: Reason
     passed: bool
-    message: str
+    detail: str = ""  # for operators: the facts that were read
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tracked:
-    """What one search engine knows of one URL."""
+class ExplainedUrl:
+    """What is known of one URL at one search engine, and what it waits for."""
 
-    endpoint: str
-    url: str
-    change: str
-    state: str
-    reason: str
-    message: str  # why it waits or was not sent, empty if there is nothing to say
-    waits_until: datetime | None  # pace and holds of its site and engine included
-    sent_at: datetime | None
-    last_status: int | None
+    row: TrackedUrl
+    wait: Wait
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlannedLook:
-    """One intent of the page, open or ended. `verdict` says what would come of it now."""
+class ExplainedEvent:
+    """One event of the page. `decision` says what a worker would decide now; empty if it ended."""
 
-    key: str
-    kind: str
-    state: str
-    reason: str
-    message: str
-    verdict: str
-    run_at: datetime | None
-    expected_at: datetime | None
-    created_at: datetime
-    finished_at: datetime | None
-    scheduled_by: str
-    error: str
+    row: Intent
+    decision: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """All there is to say about one page. `reason` is empty if engines may hear of it."""
+    """All there is to say about one page. `refusal` is `None` if it may be submitted."""
 
     page_id: int
     title: str
-    reason: str
-    message: str
+    refusal: Guard | None
     guards: Sequence[Guard]
     urls: Sequence[str]
-    tracked: Sequence[Tracked]
-    open_intents: Sequence[PlannedLook]
-    past_intents: Sequence[PlannedLook]
+    tracked: Sequence[ExplainedUrl]
+    open_events: Sequence[ExplainedEvent]
+    past_events: Sequence[ExplainedEvent]
 
 
 def explain(page_id: int) -> Explanation:
-    """Say of a page, gone ones too, what the guards find now, what engines know and what waits."""
-    with routing() as router:
-        check = Check(router, now=clock.now())
-        check.read({page_id: None})
+    """Explain a page, also one that is gone: its guards now, its URLs and its events."""
+    now = clock.now()
+    rows = Intent.objects.with_overdue(now, conf.go_live_grace).filter(page_id=page_id)
+    rows = rows.order_by("-created_at", "-pk")
+    planned = list(rows.planned()[:SHOWN_EVENTS])
+    ended = list(rows.exclude(state=IntentState.PLANNED)[:SHOWN_EVENTS])
+    check = _check(page_id)
     guards, urls = _guards(page_id, check)
-    intents = list(Intent.objects.filter(page_id=page_id).order_by("-created_at", "-pk"))
-    looks = [_planned_look(intent, check) for intent in intents]
-    refused = next((guard for guard in guards if not guard.passed), None)
-    page = check.page(page_id)
+    waits = Waits(now)
     return Explanation(
         page_id=page_id,
-        title=_title(page, intents),
-        reason=refused.name if refused else "",
-        message=refused.message if refused else "",
+        title=_title(check.page(page_id), [*planned, *ended]),
+        refusal=next((guard for guard in guards if not guard.passed), None),
         guards=guards,
         urls=urls,
-        tracked=_tracked(page_id),
-        open_intents=[item for item in looks if item.state == IntentState.PLANNED],
-        past_intents=[item for item in looks if item.state != IntentState.PLANNED][:PAST_INTENTS],
+        tracked=[ExplainedUrl(row=row, wait=waits.of(row)) for row in _urls_of(page_id)],
+        open_events=[ExplainedEvent(row=row, decision=_decision(row, check)) for row in planned],
+        past_events=[ExplainedEvent(row=row) for row in ended],
     )
 
 
 def status_sentence(page: Any) -> str:
-    """Say to an editor in one or a few sentences whether engines were told of a page.
+    """Tell an editor in one or a few sentences whether a page was submitted.
 
-    "Told", never "indexed": what engines do with it is theirs. Costs a handful of queries.
+    "Submitted" and "accepted", never "indexed": what search engines do with it is up to them.
     """
     return " ".join(status_sentences(page))
 
 
 def status_sentences(page: Any) -> list[str]:
-    """Return what to say of a page: what each engine was told, and what will happen or why not."""
+    """Return what each search engine has of a page, and what will happen next or why nothing."""
     if not conf.enabled:
-        return [str(Reason.DISABLED.label)]
-    told = list(_engine_sentences(page.pk))
+        return [sentences(Reason.DISABLED.label)]
+    submitted = list(_engine_sentences(page.pk))
     intent = Intent.objects.planned().filter(page_id=page.pk).order_by("run_at", "pk").first()
     future = _future_sentence(intent, _refusal(page.pk))
     if future:
-        return [*told, future]
-    return told or [_("Search engines have not been told of this page yet.")]
+        return [*submitted, future]
+    return submitted or [_("The page has not been submitted yet.")]
+
+
+def _check(page_id: int) -> Check:
+    with routing() as router:
+        check = Check(router, now=clock.now())
+        check.read({page_id: None})
+    return check
 
 
 def _guards(page_id: int, check: Check) -> tuple[list[Guard], Sequence[str]]:
-    """Return every guard with what it found, and the URLs that engines may hear of now."""
+    """Return every guard with what it found, and the URLs that may be submitted now."""
     page = check.page(page_id)
     if page is None:
-        return [_guard(Reason.PAGE_DELETED, False, "")], ()
-    guards = [_guard(Reason.DISABLED, conf.enabled, f"ENABLED: {conf.enabled}")]
+        return [Guard(reason=Reason.PAGE_DELETED, passed=False)], ()
+    enabled = f"ENABLED: {conf.enabled}"
+    guards = [Guard(reason=Reason.DISABLED, passed=conf.enabled, detail=enabled)]
     if page_id not in check.faults:
         facts, policy = check.facts(page_id), Policy(aliases=conf.aliases)
         assert facts is not None  # noqa: S101 - the page is there
         guards += [
-            _guard(reason, not forbids(facts, policy), _found(reason, page))
+            Guard(
+                reason=reason,
+                passed=not forbids(facts, policy),
+                detail=_DETAILS[reason](page) if reason in _DETAILS else "",
+            )
             for reason, forbids in PAGE_GUARDS
         ]
-    reason, message, urls = _urls(page_id, check)
-    guards.append(Guard(name=reason or Reason.NO_URL.value, passed=not reason, message=message))
+    refusal, detail, urls = _urls(page_id, check)
+    asked = Guard(reason=refusal or Reason.NO_URL, passed=refusal is None, detail=detail)
+    # A page may exclude itself by its guard, or by an empty list of URLs: one line for both.
+    guards = [
+        replace(guard, passed=False) if guard.reason == refusal else guard for guard in guards
+    ]
+    if all(guard.reason != asked.reason for guard in guards):
+        guards.append(asked)
     return guards, urls if all(guard.passed for guard in guards) else ()
 
 
-def _guard(reason: Reason, passed: bool, found: str) -> Guard:
-    message = found if passed else f"{reason.label} {found}".strip()
-    return Guard(name=reason.value, passed=passed, message=message)
-
-
-def _found(reason: Reason, page: Any) -> str:
-    """Say what a guard looked at."""
-    match reason:
-        case Reason.NOT_LIVE:
-            at = page.last_published_at
-            return _("Last published: %(time)s.") % {"time": moment(at) if at else "–"}
-        case Reason.PRIVATE:
-            return _restrictions(page)
-        case Reason.ALIAS:
-            return f"alias_of: {page.alias_of_id}, ALIASES: {conf.aliases}"
-        case Reason.EMBARGOED:
-            return f"alias_of: {page.alias_of_id}"
-        case _:
-            return f"indexnow_excluded: {getattr(page, 'indexnow_excluded', None)}"
+def _last_published(page: Any) -> str:
+    at = page.last_published_at
+    return f"last_published_at: {format_time(at)}" if at else ""
 
 
 def _restrictions(page: Any) -> str:
     restricted = page.get_view_restrictions().exclude(restriction_type=PageViewRestriction.NONE)
-    titles = restricted.order_by("page__path").values_list("page__title", flat=True)
-    return _("Restrictions on: %(pages)s.") % {"pages": ", ".join(titles) or "–"}
+    ids = restricted.order_by("page__path").values_list("page_id", flat=True)
+    return f"restrictions on: {', '.join(map(str, ids)) or '–'}"
 
 
-def _urls(page_id: int, check: Check) -> tuple[str, str, Sequence[str]]:
-    """Return (reason, what was found, URLs) of a page."""
+#: Guard → the facts that it read. A guard that is not named here shows its label alone.
+_DETAILS: Mapping[Reason, Callable[[Any], str]] = {
+    Reason.NOT_LIVE: _last_published,
+    Reason.PRIVATE: _restrictions,
+    Reason.ALIAS: lambda page: f"alias_of: {page.alias_of_id}, ALIASES: {conf.aliases}",
+    Reason.EMBARGOED: lambda page: f"alias_of: {page.alias_of_id}",
+    Reason.EXCLUDED: lambda page: f"indexnow_excluded: {getattr(page, 'indexnow_excluded', None)}",
+}
+
+
+def _urls(page_id: int, check: Check) -> tuple[Reason | None, str, Sequence[str]]:
+    """Return (refusal, detail, URLs) of a page."""
     if fault := check.faults.get(page_id):  # of the page's own code
-        label = Reason.PAGE_ERROR.label
-        return Reason.PAGE_ERROR.value, f"{label} {type(fault).__name__}: {fault}", ()
+        return Reason.PAGE_ERROR, f"{type(fault).__name__}: {fault}", ()
     if reason := check.reason(page_id):
-        return reason, str(Reason(reason).label), ()
+        return Reason(reason), "", ()
     urls = check.urls(page_id)
-    message = ngettext("%(count)s URL.", "%(count)s URLs.", len(urls)) % {"count": len(urls)}
-    return "", message, urls
+    return None, f"URLs: {len(urls)}", urls
 
 
-def _planned_look(intent: Intent, check: Check) -> PlannedLook:
-    return PlannedLook(
-        key=intent.key,
-        kind=intent.kind,
-        state=intent.state,
-        reason=intent.reason,
-        message=str(intent.get_reason_display()) if intent.reason else "",
-        verdict=_verdict(intent, check) if intent.state == IntentState.PLANNED else "",
-        run_at=intent.run_at,
-        expected_at=intent.expected_at,
-        created_at=intent.created_at,
-        finished_at=intent.finished_at,
-        scheduled_by=intent.scheduled_by,
-        error=intent.error,
-    )
-
-
-def _verdict(intent: Intent, check: Check) -> str:
-    """Return in a word or two what a worker would decide now."""
-    page_id = intent.page_id
-    if page_id is None or page_id in check.faults:
+def _decision(intent: Intent, check: Check) -> str:
+    page_id = intent.page_pk
+    if page_id in check.faults:
         return f"wait {Reason.PAGE_ERROR}"
     decision = decide(as_planned(intent), check.facts(page_id), now=check.now)
     if decision.verb == "go" and check.reason(page_id):
@@ -212,30 +184,9 @@ def _verdict(intent: Intent, check: Check) -> str:
     return f"{decision.verb} {decision.reason}".strip()
 
 
-def _rows(page_id: int) -> Iterator[TrackedUrl]:
+def _urls_of(page_id: int) -> Iterator[TrackedUrl]:
     rows = TrackedUrl.objects.filter(page_id=page_id)
     yield from rows.order_by("endpoint", F("sent_at").desc(nulls_last=True), "url")
-
-
-def _tracked(page_id: int) -> list[Tracked]:
-    waits = Waits(clock.now())
-    found = []
-    for row in _rows(page_id):
-        wait = waits.of(row)
-        found.append(
-            Tracked(
-                endpoint=row.endpoint,
-                url=row.url,
-                change=row.change,
-                state=row.state,
-                reason=row.reason,
-                message=wait.why,
-                waits_until=wait.until,
-                sent_at=row.sent_at,
-                last_status=row.last_status,
-            )
-        )
-    return found
 
 
 def _title(page: Any, intents: Sequence[Intent]) -> str:
@@ -245,93 +196,91 @@ def _title(page: Any, intents: Sequence[Intent]) -> str:
 
 
 def _refusal(page_id: int) -> str:
-    """Return the reason why engines may not hear of a page now; empty if they may."""
-    with routing() as router:
-        check = Check(router, now=clock.now())
-        check.read({page_id: None})
-    return _urls(page_id, check)[0]
+    """Return the reason why a page may not be submitted now; empty if it may."""
+    return _urls(page_id, _check(page_id))[0] or ""
 
 
 def _future_sentence(intent: Intent | None, refusal: str) -> str:
-    """Say what will happen to a page, or why nothing will; empty if nothing needs saying."""
+    """Return what will happen to a page, or why nothing will; empty if nothing needs saying."""
     is_go_live = intent is not None and intent.kind == Kind.GO_LIVE
     if intent is not None and is_go_live and refusal in ("", Reason.NOT_LIVE):
         return _schedule_sentence(intent)
     if refusal:
-        return str(Reason(refusal).label)
+        return sentences(Reason.label_of(refusal))
     if intent is None:
         return ""
-    if intent.reason:
-        return str(intent.get_reason_display())
-    return _("Search engines will be told in a moment.")
+    return sentences(Reason.label_of(intent.reason)) or _("The page is queued for submission.")
 
 
 def _schedule_sentence(intent: Intent) -> str:
     if intent.reason or intent.expected_at is None:
-        return str(intent.get_reason_display())
-    return _("Search engines will be told after %(time)s, once the page is live.") % {
-        "time": moment(intent.expected_at)
+        return sentences(Reason.label_of(intent.reason))
+    return _("The page will be submitted once it is live, after %(time)s.") % {
+        "time": format_time(intent.expected_at)
     }
 
 
 def _engine_sentences(page_id: int) -> Iterator[str]:
-    rows = [row for row in _rows(page_id) if row.endpoint in conf.endpoints]
+    rows = [row for row in _urls_of(page_id) if row.endpoint in conf.endpoints]
     waits = Waits(clock.now())
     for endpoint in conf.endpoints:
         mine = [row for row in rows if row.endpoint == endpoint]
-        told = [row for row in mine if row.state == UrlState.ACCEPTED]
-        if told:
-            yield _told_sentence(endpoint, told)
+        accepted = [row for row in mine if row.state == UrlState.ACCEPTED]
+        if accepted:
+            yield _accepted_sentence(engine_name(endpoint), accepted)
         for state in (UrlState.PENDING, UrlState.REJECTED, UrlState.FAILED, UrlState.SKIPPED):
             others = [row for row in mine if row.state == state]
             if others:
-                yield f"{_untold_sentence(endpoint, others)} {waits.of(others[0]).why}".strip()
+                text = _sentence_of(state, engine_name(endpoint), len(others))
+                yield sentences(text, waits.of(others[0]).why)
 
 
-def _told_sentence(endpoint: str, rows: Sequence[TrackedUrl]) -> str:
+def _accepted_sentence(engine: str, rows: Sequence[TrackedUrl]) -> str:
     # What is public now says more than what has gone.
     public = [row for row in rows if row.change != Change.REMOVED]
     last = (public or rows)[0]
     count = len(public or rows)
     if public:
         text = ngettext(
-            "Told to %(engine)s on %(time)s: %(count)s URL, answer %(status)s.",
-            "Told to %(engine)s on %(time)s: %(count)s URLs, answer %(status)s.",
+            "%(engine)s accepted %(count)s URL on %(time)s (response %(status)s).",
+            "%(engine)s accepted %(count)s URLs on %(time)s (response %(status)s).",
             count,
         )
     else:
         text = ngettext(
-            "Told to %(engine)s on %(time)s that %(count)s URL is gone, answer %(status)s.",
-            "Told to %(engine)s on %(time)s that %(count)s URLs are gone, answer %(status)s.",
+            "%(engine)s accepted the removal of %(count)s URL on %(time)s (response %(status)s).",
+            "%(engine)s accepted the removal of %(count)s URLs on %(time)s (response %(status)s).",
             count,
         )
     return text % {
-        "engine": endpoint,
-        "time": moment(last.sent_at) if last.sent_at else "–",
+        "engine": engine,
+        "time": format_time(last.sent_at) if last.sent_at else "–",
         "count": count,
         "status": last.last_status or "–",
     }
 
 
-def _untold_sentence(endpoint: str, rows: Sequence[TrackedUrl]) -> str:
-    count = len(rows)
+def _sentence_of(state: UrlState, engine: str, count: int) -> str:
     text = {
         UrlState.PENDING: ngettext(
-            "%(count)s URL waits to be told to %(engine)s.",
-            "%(count)s URLs wait to be told to %(engine)s.",
+            "%(count)s URL is pending for %(engine)s.",
+            "%(count)s URLs are pending for %(engine)s.",
+            count,
+        ),
+        UrlState.REJECTED: ngettext(
+            "%(count)s URL was rejected by %(engine)s.",
+            "%(count)s URLs were rejected by %(engine)s.",
+            count,
+        ),
+        UrlState.FAILED: ngettext(
+            "%(count)s URL could not be submitted to %(engine)s.",
+            "%(count)s URLs could not be submitted to %(engine)s.",
             count,
         ),
         UrlState.SKIPPED: ngettext(
-            "%(count)s URL was not sent to %(engine)s.",
-            "%(count)s URLs were not sent to %(engine)s.",
+            "%(count)s URL was not submitted to %(engine)s.",
+            "%(count)s URLs were not submitted to %(engine)s.",
             count,
         ),
-    }.get(
-        UrlState(rows[0].state),
-        ngettext(
-            "%(engine)s did not take %(count)s URL.",
-            "%(engine)s did not take %(count)s URLs.",
-            count,
-        ),
-    )
-    return text % {"engine": endpoint, "count": count}
+    }[state]
+    return text % {"engine": engine, "count": count}

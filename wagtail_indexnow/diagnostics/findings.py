@@ -1,19 +1,31 @@
-"""What a look at the health of a site found, one thing at a time."""
+"""What a check of a site's health found, one thing at a time."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy as _
+
+
+class Severity(TextChoices):
+    """Whether a finding needs a person. Decided where it is found, and nowhere else."""
+
+    OK = "ok", _("OK")
+    INFO = "info", _("Info")  # nothing is proved, or it passes without anybody doing anything
+    ACTION = "action", _("Action needed")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that was looked at. `ok` None: nothing is wrong, but nothing is proved either."""
+    """One thing that was checked."""
 
-    name: str  # what was looked at, such as `key_file`, or the id of a system check
-    ok: bool | None
+    name: str  # what was checked, such as `key_file`, or the id of a system check
+    severity: Severity
     message: str
-    fix: str = ""
-    subject: str = ""  # host, engine or both, where there are several
+    remedy: str = ""
+    subject: str = ""  # host, search engine or both, where there are several
 
 
-def trouble(found: list[Finding]) -> list[Finding]:
-    """Return those that a person has to do something about."""
-    return [finding for finding in found if finding.ok is False]
+def needing_action(found: Iterable[Finding]) -> list[Finding]:
+    """Return the findings that need a person."""
+    return [finding for finding in found if finding.severity == Severity.ACTION]

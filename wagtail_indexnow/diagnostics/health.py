@@ -1,7 +1,7 @@
-"""What works and what does not, each with its fix: for `indexnow_check` and the admin.
+"""What works and what does not, each with its remedy: for `indexnow_check` and the admin.
 
-`findings()` runs the system checks and asks what the ledger says; with `live=True` it also asks
-the broker and fetches the key files, in bounded time.
+`check_all()` runs the system checks and reads the ledger; with `live=True` it also asks the broker
+and fetches the key files, in bounded time.
 """
 
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ from ..conf import conf, problems
 from ..constants import APP_LABEL, KeyFile, Reason
 from ..models import HostKey
 from ..submission import keys
-from . import advice, brokers, ledger_health
-from .findings import Finding
+from . import brokers, ledger_health
+from .findings import Finding, Severity
 from .visit_notes import check_visits
 
 
-def findings(*, live: bool = True) -> list[Finding]:
-    """Return what was found, in the order in which a person should mend it.
+def check_all(*, live: bool = True) -> list[Finding]:
+    """Return all findings, in the order in which they are best acted on.
 
-    :param live: also ask the broker and fetch the key files; else say what the last look found.
+    :param live: also ask the broker and fetch the key files; else report what was found last.
     """
     found = list(_system_checks())
     if any(True for _problem in problems()):
@@ -38,7 +38,7 @@ def findings(*, live: bool = True) -> list[Finding]:
     if live:
         found += _broker()
     now = clock.now()
-    return [*found, *ledger_health.findings(now), *check_visits(now)]
+    return [*found, *ledger_health.check_ledger(now), *check_visits(now)]
 
 
 def hosts_here() -> dict[str, str]:
@@ -60,9 +60,9 @@ def _system_checks() -> Iterator[Finding]:
         if not message.is_silenced():
             yield Finding(
                 name=message.id or APP_LABEL,
-                ok=False,
+                severity=Severity.ACTION,
                 message=str(message.msg),
-                fix=str(message.hint or ""),
+                remedy=str(message.hint or ""),
             )
 
 
@@ -70,38 +70,39 @@ def _switched_on() -> Iterator[Finding]:
     if not conf.enabled:
         yield Finding(
             name="switched_on",
-            ok=False,
+            severity=Severity.ACTION,
             message=_("IndexNow is switched off on this server: nothing is planned or sent."),
-            fix=_(
-                "On the public server set DEBUG to False, or WAGTAIL_INDEXNOW['ENABLED'] to True. "
-                "On a copy or while developing leave it off."
+            remedy=_(
+                "On the public server, set DEBUG to False or WAGTAIL_INDEXNOW['ENABLED'] to True. "
+                "On a copy or while developing, leave it off."
             ),
         )
     elif conf.dry_run:
         yield Finding(
             name="switched_on",
-            ok=None,
-            message=_("Dry run: everything is done but the sending."),
-            fix=_("Remove DRY_RUN from WAGTAIL_INDEXNOW to send for real."),
+            severity=Severity.INFO,
+            message=_("Dry run: everything is done except sending."),
+            remedy=_("Remove DRY_RUN from WAGTAIL_INDEXNOW to send submissions."),
         )
     else:
-        yield Finding(name="switched_on", ok=True, message=_("IndexNow is switched on."))
+        yield Finding(
+            name="switched_on", severity=Severity.OK, message=_("IndexNow is switched on.")
+        )
 
 
 def _key_files(*, live: bool) -> Iterator[Finding]:
     for host, scheme in hosts_here().items():
         if not hosts.is_served(host):
+            why = KeyFile.PRIVATE_HOST if hosts.is_private(host) else Reason.FOREIGN_HOST
             yield Finding(
                 name="host",
                 subject=host,
-                ok=False,
-                message=str(Reason.FOREIGN_HOST.label),
-                fix=advice.for_key_file(KeyFile.PRIVATE_HOST)
-                if hosts.is_private(host)
-                else advice.for_reason(Reason.FOREIGN_HOST),
+                severity=Severity.ACTION,
+                message=str(why.label),
+                remedy=str(why.remedy),
             )
         elif conf.dry_run or not conf.verify_key_file:
-            yield _key_file(host, None, _("The key file is not looked at here."))
+            yield _key_file(host, _("The key file is not checked here."))
         elif live:
             yield _proved_key_file(host, scheme)
         else:
@@ -112,7 +113,7 @@ def _proved_key_file(host: str, scheme: str) -> Finding:
     proof = keys.prove(host, scheme, fresh=True)
     if proof.is_ok and proof.key != keys.key_for(host):
         return _key_file(
-            host, None, _("The new key's file does not answer yet; the former key is in use.")
+            host, _("The new key's file could not be verified yet; the former key is in use.")
         )
     return _judged_key_file(host, proof.result)
 
@@ -121,17 +122,21 @@ def _remembered_key_file(host: str) -> Finding:
     row = HostKey.objects.filter(host=host).first()
     is_copied = row is not None and row.check_result == KeyFile.OK and keys.is_proved_elsewhere(row)
     if row is None or row.checked_key != row.key or is_copied:
-        return _key_file(host, None, _("The key file has not been looked at yet."))
+        return _key_file(host, _("The key file has not been checked yet."))
     return _judged_key_file(host, row.check_result)
 
 
 def _judged_key_file(host: str, result: str) -> Finding:
-    label = str(KeyFile(result).label) if result in KeyFile.values else result
-    return _key_file(host, result == KeyFile.OK, label, advice.for_key_file(result))
+    severity = Severity.OK if result == KeyFile.OK else Severity.ACTION
+    return _key_file(
+        host, KeyFile.label_of(result), severity=severity, remedy=KeyFile.remedy_of(result)
+    )
 
 
-def _key_file(host: str, ok: bool | None, message: str, fix: str = "") -> Finding:
-    return Finding(name="key_file", subject=host, ok=ok, message=message, fix=fix)
+def _key_file(
+    host: str, message: str, *, severity: Severity = Severity.INFO, remedy: str = ""
+) -> Finding:
+    return Finding(name="key_file", subject=host, severity=severity, message=message, remedy=remedy)
 
 
 def _broker() -> Iterator[Finding]:
@@ -141,21 +146,25 @@ def _broker() -> Iterator[Finding]:
     if answer.error:
         yield Finding(
             name="broker",
-            ok=False,
-            message=_("The Dramatiq broker does not answer: %(error)s") % {"error": answer.error},
-            fix=_("Start it, or correct DRAMATIQ_BROKER. What is planned meanwhile is kept."),
+            severity=Severity.ACTION,
+            message=_("The Dramatiq broker does not respond: %(error)s") % {"error": answer.error},
+            remedy=_("Start it, or correct DRAMATIQ_BROKER. Everything planned is kept."),
         )
     elif not answer.is_known:
         yield Finding(
-            name="broker", ok=None, message=_("This kind of broker cannot be asked from here.")
+            name="broker",
+            severity=Severity.INFO,
+            message=_("This kind of broker cannot be checked from here."),
         )
     else:
-        yield Finding(name="broker", ok=True, message=_("The Dramatiq broker answers."))
+        yield Finding(
+            name="broker", severity=Severity.OK, message=_("The Dramatiq broker responds.")
+        )
     if answer.eviction:
         yield Finding(
-            name="eviction",
-            ok=False,
-            message=_("Redis may throw messages away when memory is short (%(policy)s).")
+            name="broker",
+            severity=Severity.ACTION,
+            message=_("Redis may delete messages when memory runs short (%(policy)s).")
             % {"policy": answer.eviction},
-            fix=_("Set its maxmemory-policy to noeviction."),
+            remedy=_("Set its maxmemory-policy to noeviction."),
         )

@@ -12,7 +12,7 @@ from ..constants import UrlState
 from ..models import TrackedUrl, Visit
 from ..visits import figures
 from ..visits.figures import FirstVisit
-from .findings import Finding
+from .findings import Finding, Severity
 
 REFUSED_LATELY = timedelta(weeks=1)
 MANY_REFUSALS = 10
@@ -77,9 +77,9 @@ def _refusals(crawler: str, count: int) -> Finding:
     )
     return Finding(
         name="visits",
-        ok=False,
+        severity=Severity.ACTION,
         message=text % {"crawler": crawler, "count": count},
-        fix=_(
+        remedy=_(
             "Check the firewall, bot protection and rate limits: real crawlers can be told by the "
             "addresses that their search engine publishes."
         ),

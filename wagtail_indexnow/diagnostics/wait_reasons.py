@@ -1,6 +1,5 @@
-"""Why a URL that waits is not sent yet, and until when, for people who ask."""
+"""Why a pending URL has not been submitted yet, and until when it waits."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -12,63 +11,64 @@ from ..conf import conf
 from ..constants import Reason, UrlState
 from ..ledger.channels import ENDPOINT
 from ..models import Channel, TrackedUrl
-from .formatting import moment
+from .formatting import format_time, sentences
 
-#: Between an answer and the note of it in the URL's row.
+#: Between a response and the note of it in the URL's row.
 _SLACK = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """Why a URL was not sent, and what it waits for, if it does."""
+    """Why a URL was not submitted, and what it waits for, if it does."""
 
     why: str  # in one or two sentences, empty if there is nothing to say
     until: datetime | None = None
+    is_paused: bool = False
     is_over: bool = False  # it goes with the next submission
 
     def __str__(self) -> str:
         if self.until is not None:
-            when = _("Not before %(moment)s.") % {"moment": moment(self.until)}
-        else:
-            when = _("Goes with the next submission.") if self.is_over else ""
-        return f"{self.why} {when}".strip()
+            return sentences(
+                self.why, _("Next attempt: %(time)s") % {"time": format_time(self.until)}
+            )
+        return sentences(self.why, _("Goes with the next submission.") if self.is_over else "")
 
 
 class Waits:
-    """Answers for any number of URLs, with one query for all that wait."""
+    """Finds the waits of any number of URLs, with one query for all that are pending."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
 
     @cached_property
     def _channels(self) -> dict[tuple[str, str], Channel]:
-        """Return the channels that are held or have to pause."""
+        """Return the channels that are paused or have to keep their pace."""
         rows = Channel.objects.filter(~Q(pause_reason="") | Q(not_before__gt=self._now))
         return {(row.endpoint, row.host): row for row in rows}
 
     def of(self, url: TrackedUrl) -> Wait:
         """Return what there is to say of one URL, whatever its state."""
         if url.state != UrlState.PENDING or url.not_before is None:
-            return Wait(why=_sentences([url.reason]))
+            return Wait(why=sentences(Reason.label_of(url.reason)))
         keys = ((url.endpoint, ENDPOINT), (url.endpoint, url.host))
         channels = [self._channels[key] for key in keys if key in self._channels]
         times = (url.not_before, *(channel.not_before for channel in channels))
         until = max((at for at in times if at is not None and at > self._now), default=None)
-        holds = (channel.pause_reason for channel in channels)
-        why = _sentences([url.reason, *holds]) or _pause(url, until)
-        return Wait(why=why, until=until, is_over=until is None)
+        pauses = [channel.pause_reason for channel in channels if channel.pause_reason]
+        labels = dict.fromkeys(Reason.label_of(code) for code in (url.reason, *pauses))
+        return Wait(
+            why=sentences(*labels) or _pace(url, until),
+            until=until,
+            is_paused=bool(pauses) and until is not None,
+            is_over=until is None,
+        )
 
 
-def _sentences(reasons: Iterable[str]) -> str:
-    known = (Reason(reason) for reason in reasons if reason in Reason.values)
-    return " ".join(dict.fromkeys(str(reason.label) for reason in known))
-
-
-def _pause(url: TrackedUrl, until: datetime | None) -> str:
-    """Say which pause it is that nobody ordered."""
+def _pace(url: TrackedUrl, until: datetime | None) -> str:
+    """Return which part of the usual pace a URL waits for."""
     if until is None:
         return ""
-    was_told = url.sent_at is not None and until <= url.sent_at + conf.resubmit_after + _SLACK
-    if was_told and until == url.not_before:
-        return _("It was told a short while ago, and a URL is not sent again so soon.")
-    return _("Submissions to its site keep a distance.")
+    was_sent = url.sent_at is not None and until <= url.sent_at + conf.resubmit_after + _SLACK
+    if was_sent and until == url.not_before:
+        return _("The URL was submitted a short while ago.")
+    return _("Waiting for this site's next submission slot.")

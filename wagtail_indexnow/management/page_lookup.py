@@ -1,4 +1,4 @@
-"""The page that a person means: by its id, by a URL, by a path."""
+"""Finds the page that an id, a URL or a path stands for."""
 
 from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
@@ -15,9 +15,9 @@ from ..pages.public_urls import routing
 
 
 def find_page(text: str) -> int | None:
-    """Return the page that an id, a URL or a path means; `None` if there is none.
+    """Return the id of the page that an id, a URL or a path stands for; `None` if there is none.
 
-    A URL that engines know finds its page even if that is gone, or called otherwise by now.
+    A submitted URL finds its page even if the page has been deleted or renamed since.
     """
     text = text.strip()
     if text.isdecimal():
@@ -41,7 +41,7 @@ def _by_path(text: str) -> int | None:
 
 
 def _url_paths(netloc: str, path: str) -> Iterator[str]:
-    """Yield the `url_path` that a path means below each Site, likeliest first."""
+    """Yield the `url_path` that a path may stand for below each Site, likeliest first."""
     language, path = _without_prefixes(path)
     host = hosts.normalise_host(netloc) if netloc else None
     for root in Site.get_site_root_paths():

@@ -1,7 +1,7 @@
-"""Pages that a person submits by hand, as rows of the ledger; guards and pace are the usual.
+"""Pages to submit manually, as events of the ledger under the usual guards and pace.
 
-A section or a Site is one row however large it is; everything else is one row for each page, in
-batches, of which a failed one does not stop the next.
+A section or a Site is one event, however large it is. Everything else is one event for each page,
+planned in batches; if one batch fails, the next goes on.
 """
 
 import logging
@@ -38,7 +38,7 @@ class Selection:
     tops: Sequence[Any] = ()
 
     def covered(self) -> Any:
-        """Return the live pages of the selection, as far as their type may be announced."""
+        """Return the live pages of the selection that may be submitted by their type."""
         if self.tops:
             below = [Q(path__startswith=top.path) for top in self.tops]
             return _announceable(page_model().objects.live().filter(reduce(or_, below)))
@@ -61,7 +61,7 @@ class Submitted:
 
 
 def one_page(page: Any, *, subtree: bool = False) -> Selection:
-    """Select a page, live or not: a removal can be submitted too; or the section below it."""
+    """Select a page, live or not since removals can be submitted too, or the section below it."""
     if subtree:
         return Selection(tops=[page])
     return Selection(pages=page_model().objects.filter(pk=page.pk))
@@ -82,40 +82,40 @@ def of_type(model: Any) -> Selection:
 
 
 def missed(*, since: datetime | None) -> Selection:
-    """Select live pages whose presubmitted version no engine was told of, or is about to be.
+    """Select live pages whose current version was not submitted and is not pending.
 
     :param since: only those published since; `None`: however long ago.
     """
-    told = (
+    submitted = (
         TrackedUrl.objects.public()
         .filter(page_id=OuterRef("pk"), endpoint__in=conf.endpoints)
         .filter(state__in=(UrlState.PENDING, UrlState.ACCEPTED))
     )
-    told_of_presubmitted = told.filter(changed_at__gte=OuterRef("last_published_at"))
+    has_current = submitted.filter(changed_at__gte=OuterRef("last_published_at"))
     under_way = Intent.objects.planned().filter(page_id=OuterRef("pk"))
     under_way = under_way.exclude(kind=Kind.GO_LIVE, run_at__gt=clock.now())
-    # An imported page may never have been published, and has one version only.
-    untold = ~Exists(told_of_presubmitted) & (Q(last_published_at__isnull=False) | ~Exists(told))
-    pages = _announceable(page_model().objects.live()).filter(untold, ~Exists(under_way))
+    # An imported page may never have been published, and has only one version.
+    is_missed = ~Exists(has_current) & (Q(last_published_at__isnull=False) | ~Exists(submitted))
+    pages = _announceable(page_model().objects.live()).filter(is_missed, ~Exists(under_way))
     if since is not None:
         pages = pages.filter(last_published_at__gte=since)
     return Selection(pages=pages)
 
 
 def history_start() -> datetime | None:
-    """Return when announcing began, as far as history reaches; `None` if nothing was ever sent."""
+    """Return when submissions began, as far as history reaches; `None` if there were none."""
     if not TrackedUrl.objects.filter(sent_at__isnull=False).exists():
         return None
-    moments = (
+    times = (
         Intent.objects.aggregate(at=Min("created_at"))["at"],
         Submission.objects.aggregate(at=Min("started_at"))["at"],
         TrackedUrl.objects.aggregate(at=Min("sent_at"))["at"],
     )
-    return min((at for at in moments if at is not None), default=None)
+    return min((at for at in times if at is not None), default=None)
 
 
-def submit(selection: Selection, *, progress: Callable[[int], None]) -> Submitted:
-    """Plan a selection batch by batch; one that fails is counted, and the next goes on.
+def plan(selection: Selection, *, progress: Callable[[int], None]) -> Submitted:
+    """Plan a selection batch by batch; a batch that fails is counted, and the next goes on.
 
     :param progress: called with the number of pages that are done with.
     """

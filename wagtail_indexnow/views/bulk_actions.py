@@ -1,7 +1,6 @@
-"""What can be done with selected rows and pages: Wagtail's bulk actions, each asks first.
+"""Actions on selected rows and pages: Wagtail's bulk actions, each with a confirmation.
 
-The same confirmation serves a single row. Rows are found afresh, limited to pages that the user
-may edit, whatever ids a request names.
+Rows are read again and limited to pages that the user may edit, whatever ids a request names.
 """
 
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ MAX_ROWS = 1_000
 
 
 class RowsAction(BulkAction):  # Wagtail has no types
-    """An action on rows of ours that needs the *change* permission of their table."""
+    """An action on rows that needs the *change* permission of their table."""
 
     template_name = "wagtail_indexnow/bulk_actions/confirm.html"
     policy: ClassVar[Any]
@@ -60,7 +59,7 @@ class ResubmitUrls(RowsAction):
     action_type = "resubmit"
     display_name = _("Resubmit")
     aria_label = _("Resubmit selected URLs")
-    question = _("Send these URLs to their search engine again?")
+    question = _("Submit these URLs to their search engine again?")
     confirm_label = _("Yes, resubmit")
     back_label = _("No, don't resubmit")
 
@@ -77,21 +76,21 @@ class ResubmitUrls(RowsAction):
 
     def get_success_message(self, resubmitted: int, others: int) -> str:
         return ngettext(
-            "%(count)s URL will be sent again, in its turn.",
-            "%(count)s URLs will be sent again, in their turn.",
+            "%(count)s URL has been queued for submission.",
+            "%(count)s URLs have been queued for submission.",
             resubmitted,
         ) % {"count": resubmitted}
 
 
-class CancelIntents(RowsAction):
+class CancelEvents(RowsAction):
     models: ClassVar[list[Any]] = [Intent]
     policy = permissions.schedule_policy
     action_type = "cancel"
     display_name = _("Cancel")
-    aria_label = _("Cancel selected announcements")
+    aria_label = _("Cancel selected events")
     question = _(
-        "Cancel these announcements? The pages still go live as scheduled; search engines are not "
-        "told of it."
+        "Cancel these events? The pages still go live as scheduled, but they are not submitted to "
+        "search engines."
     )
     confirm_label = _("Yes, cancel")
     back_label = _("No, don't cancel")
@@ -108,24 +107,24 @@ class CancelIntents(RowsAction):
 
     def get_success_message(self, cancelled: int, others: int) -> str:
         return ngettext(
-            "%(count)s announcement is cancelled.",
-            "%(count)s announcements are cancelled.",
+            "%(count)s event has been cancelled.",
+            "%(count)s events have been cancelled.",
             cancelled,
         ) % {"count": cancelled}
 
 
-class SendIntentsNow(RowsAction):
+class SubmitEventsNow(RowsAction):
     models: ClassVar[list[Any]] = [Intent]
     policy = permissions.schedule_policy
-    action_type = "send_now"
-    display_name = _("Send now")
-    aria_label = _("Send selected announcements now")
+    action_type = "submit_now"
+    display_name = _("Submit now")
+    aria_label = _("Submit the pages of selected events now")
     question = _(
-        "Look at these pages now, and tell search engines what is public? A page that is not live "
-        "yet stays unsent; its schedule stays as it is."
+        "Check these pages now, and submit what is public? Pages that are not live yet are not "
+        "submitted. Their schedules stay as they are."
     )
-    confirm_label = _("Yes, send now")
-    back_label = _("No, don't send")
+    confirm_label = _("Yes, submit now")
+    back_label = _("No, don't submit")
 
     def rows(self, ids: Sequence[str]) -> Any:
         return Intent.objects.filter(pk__in=ids)
@@ -133,17 +132,17 @@ class SendIntentsNow(RowsAction):
     @classmethod
     def execute_action(cls, objects: Sequence[Any], **kwargs: Any) -> tuple[int, int]:
         page_ids = {row.page_id for row in objects}
-        submit([row.page for row in objects if row.page], kwargs["user"])
+        plan_for_user([row.page for row in objects if row.page], kwargs["user"])
         for page_id in page_ids - {row.page_id for row in objects if row.page}:
             intents.insert(Kind.MANUAL, page_id=page_id)
         return len(page_ids), 0
 
-    def get_success_message(self, looked_at: int, others: int) -> str:
-        return _submitted(looked_at)
+    def get_success_message(self, submitted: int, others: int) -> str:
+        return _queued(submitted)
 
 
 class SubmitPages(PageBulkAction):
-    """Have selected pages looked at again, and told as they are now."""
+    """Submit selected pages as they are now."""
 
     template_name = "wagtail_indexnow/bulk_actions/confirm_pages.html"
     action_type = "indexnow_submit"
@@ -152,39 +151,39 @@ class SubmitPages(PageBulkAction):
     action_priority = 90
     confirm_label = _("Yes, submit")
     back_label = _("No, don't submit")
-    question = _("Tell search engines of these pages as they are now?")
+    question = _("Submit these pages to search engines as they are now?")
 
     def check_perm(self, page: Any) -> bool:
         return permissions.may_submit(self.request.user, page)
 
     @classmethod
     def execute_action(cls, objects: Sequence[Any], **kwargs: Any) -> tuple[int, int]:
-        submit(objects, kwargs["user"])
+        plan_for_user(objects, kwargs["user"])
         return len(objects), 0
 
     def get_success_message(self, submitted: int, others: int) -> str:
-        return _submitted(submitted)
+        return _queued(submitted)
 
 
 def submit_url(page: Any, next_url: str | None) -> str:
-    """Return where somebody confirms that a page is to be submitted."""
+    """Return the address where a user confirms the submission of a page."""
     options = page_model()._meta
     route = [options.app_label, options.model_name, SubmitPages.action_type]
     query = urlencode({"id": page.pk, "next": next_url or ""})
     return f"{reverse('wagtail_bulk_action', args=route)}?{query}"
 
 
-def submit(pages: Sequence[Any], user: Any) -> None:
-    """Have pages looked at again, once each, and note in their history who asked."""
+def plan_for_user(pages: Sequence[Any], user: Any) -> None:
+    """Plan a check of each page, and log in its history who asked for it."""
     unique = list({page.pk: page for page in pages}.values())
     intents.plan_manual(unique)
     log_actions.record(log_actions.SUBMIT, unique, user)
 
 
-def _submitted(count: int) -> str:
+def _queued(count: int) -> str:
     return ngettext(
-        "%(count)s page will be looked at; what is public is sent, in its turn.",
-        "%(count)s pages will be looked at; what is public is sent, in its turn.",
+        "%(count)s page has been queued for submission.",
+        "%(count)s pages have been queued for submission.",
         count,
     ) % {"count": count}
 

@@ -1,4 +1,4 @@
-"""What the reports' tables are made of: Wagtail's columns with a line of small print."""
+"""The columns of the reports: Wagtail's own, with a line of small print."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -9,9 +9,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from wagtail.admin.ui.tables import Column
 
-from ..constants import UrlState
 from ..diagnostics import formatting
-from .outcomes import Progress
+from .states import EventState, SubmissionStateShown, UrlStateShown
 
 Text = str | Promise
 
@@ -58,32 +57,25 @@ class TitleColumn(NotedColumn):
         return super().get_cell_context_data(instance, parent_context) | {"title_id": title_id}
 
 
-def url_tag(state: str) -> str:
-    """Return the CSS class of a URL's state: waiting is never red."""
-    if state in (UrlState.REJECTED, UrlState.FAILED):
+_CRITICAL = (UrlStateShown.REJECTED, UrlStateShown.FAILED)
+_GOOD = (UrlStateShown.ACCEPTED, EventState.ANNOUNCED)
+
+
+def state_tag(state: EventState | UrlStateShown | SubmissionStateShown) -> str:
+    """Return the CSS class of a state as it is shown: waiting is never red."""
+    if state in _CRITICAL:
         return "indexnow-status--critical"
-    return "w-status--primary" if state == UrlState.ACCEPTED else ""
+    if state in (EventState.OVERDUE, UrlStateShown.PAUSED):
+        return "indexnow-status--warning"
+    return "w-status--primary" if state in _GOOD else ""
 
 
-def intent_tag(state: str) -> str:
-    """Return the CSS class of an announcement's state or progress: waiting is never red."""
-    match state:
-        case Progress.FAILED:
-            return "indexnow-status--critical"
-        case Progress.OVERDUE:
-            return "indexnow-status--warning"
-        case Progress.ANNOUNCED:
-            return "w-status--primary"
-        case _:
-            return ""
-
-
-def moment(value: datetime | None) -> str:
+def format_time(value: datetime | None) -> str:
     """Return a date and time in the reader's language and time zone; nothing for `None`."""
-    return formatting.moment(value) if value is not None else ""
+    return formatting.format_time(value) if value is not None else ""
 
 
-def answer(status: int | None) -> str:
+def response_phrase(status: int | None) -> str:
     """Return an HTTP status in words: `202 Accepted`."""
     if status is None:
         return ""
@@ -93,9 +85,9 @@ def answer(status: int | None) -> str:
         return str(status)
 
 
-def person(source: str, names: dict[str, str]) -> str:
-    """Return who or what planned something: a user's name, a command, or nobody known."""
+def planner(source: str, names: dict[str, str]) -> str:
+    """Return who or what planned an event: a user's name or a command; empty if unknown."""
     kind, _colon, pk = source.partition(":")
     if kind == "user":
-        return names.get(pk) or _("A user who is gone")
+        return names.get(pk) or _("A deleted user")
     return source

@@ -11,10 +11,11 @@ from wagtail.admin.filters import ContentTypeFilter, DateRangePickerWidget, Wagt
 from wagtail.models import get_page_models
 
 from .. import clock
-from ..constants import Change, Kind, Reason, UrlState
+from ..constants import Change, Kind, Reason, Use
+from ..diagnostics.formatting import engine_name
 from ..models import Channel, Intent, Submission, TrackedUrl
 from ..pages.model import page_model
-from . import outcomes, visits
+from . import states, visits
 
 
 def radio(**kwargs: Any) -> Any:
@@ -30,7 +31,7 @@ def date_range(**kwargs: Any) -> Any:
 
 def _endpoints() -> list[tuple[str, str]]:
     names = Channel.objects.order_by("endpoint").values_list("endpoint", flat=True).distinct()
-    return [(name, name) for name in names]
+    return [(name, engine_name(name)) for name in names]
 
 
 def _hosts() -> list[tuple[str, str]]:
@@ -50,9 +51,9 @@ class ChannelFilterSet(WagtailFilterSet):  # Wagtail has no types
 
 
 class TrackedUrlFilterSet(ChannelFilterSet):
-    state = radio(label=_("State"), choices=UrlState.choices)
-    change = radio(label=_("Change"), choices=Change.choices)
-    changed_at = date_range(label=_("Changed"))
+    state = radio(label=_("State"), choices=states.UrlStateShown.choices, method="with_state")
+    change = radio(label=_("Change type"), choices=Change.choices)
+    changed_at = date_range(label=_("Changed on"))
     page_type = ContentTypeFilter(
         label=_("Page type"),
         queryset=_page_types,
@@ -70,45 +71,38 @@ class TrackedUrlFilterSet(ChannelFilterSet):
     def of_visits(self, rows: Any, name: str, value: str) -> Any:
         return visits.filter_visited(rows, value, clock.now())
 
+    def with_state(self, rows: Any, name: str, value: str) -> Any:
+        return states.with_url_state(rows, value)
+
     def of_page_type(self, rows: Any, name: str, page_type: ContentType) -> Any:
         pages = page_model().objects.filter(content_type=page_type).order_by()
         return rows.filter(page_id__in=pages.values("pk"))
 
 
 class SubmissionFilterSet(ChannelFilterSet):
-    outcome = radio(label=_("Outcome"), choices=outcomes.Outcome.choices, method="of_outcome")
+    state = radio(
+        label=_("State"), choices=states.SubmissionStateShown.choices, method="with_state"
+    )
     started_at = date_range(label=_("Sent"))
 
     class Meta:
         model = Submission
-        fields = ["outcome", "host", "endpoint", "started_at"]
+        fields = ["state", "host", "endpoint", "started_at"]
 
-    def of_outcome(self, rows: Any, name: str, value: str) -> Any:
-        return rows.filter(outcomes.condition(value))
+    def with_state(self, rows: Any, name: str, value: str) -> Any:
+        return states.with_submission_state(rows, value)
 
 
-class ScheduleFilterSet(WagtailFilterSet):
-    state = radio(label=_("State"), choices=outcomes.Progress.choices, method="of_progress")
-    reason = django_filters.ChoiceFilter(label=_("Reason"), choices=Reason.choices)
+class EventFilterSet(WagtailFilterSet):
+    kind = radio(label=_("Trigger"), choices=Kind.choices)
+    state = radio(label=_("State"), choices=states.EventState.choices, method="with_state")
+    reason = django_filters.ChoiceFilter(label=_("Reason"), choices=Reason.choices_for(Use.EVENT))
     expected_at = date_range(label=_("Due"))
-
-    class Meta:
-        model = Intent
-        fields = ["state", "reason", "expected_at"]
-
-    def of_progress(self, rows: Any, name: str, value: str) -> Any:
-        return outcomes.in_progress(rows, value)
-
-
-class AnnouncementFilterSet(WagtailFilterSet):
-    kind = radio(label=_("Cause"), choices=Kind.choices)
-    state = radio(label=_("State"), choices=outcomes.Progress.choices, method="of_progress")
-    reason = django_filters.ChoiceFilter(label=_("Reason"), choices=Reason.choices)
     created_at = date_range(label=_("Planned at"))
 
     class Meta:
         model = Intent
-        fields = ["kind", "state", "reason", "created_at"]
+        fields = ["kind", "state", "reason", "expected_at", "created_at"]
 
-    def of_progress(self, rows: Any, name: str, value: str) -> Any:
-        return outcomes.in_progress(rows, value)
+    def with_state(self, rows: Any, name: str, value: str) -> Any:
+        return states.with_event_state(rows, value, clock.now())

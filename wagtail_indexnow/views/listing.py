@@ -1,4 +1,4 @@
-"""What all reports share: rows of the user's pages, a count that stops, exports in a stream."""
+"""What all reports share: rows of the user's pages, a capped count, streamed exports."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -19,10 +19,10 @@ EXPORT_CHUNK = 2_000
 
 
 class CappedPaginator(WagtailPaginator):  # Wagtail has no types
-    """Goes no further than anybody turns pages: a million rows are not counted each time.
+    """Counts up to a cap: a million rows are not counted for each page of results.
 
-    One query finds the keys, and with them the count; a filter that fits few of many rows would
-    otherwise run through the whole table twice.
+    One query finds the keys, and with them the count. Otherwise a filter that matches few of many
+    rows would scan the whole table twice.
     """
 
     cap = 10_000
@@ -55,7 +55,7 @@ class CappedPaginator(WagtailPaginator):  # Wagtail has no types
 
 
 class ExportedRows:
-    """Rows with all that belongs to them, a chunk at a time: what an export runs through."""
+    """Rows with everything that belongs to them, a chunk at a time, for an export."""
 
     def __init__(self, queryset: Any, decorate: Callable[[Any], Iterable[Any]]) -> None:
         self.queryset, self.model = queryset, queryset.model
@@ -96,6 +96,8 @@ def _events_of(rows: Iterable[Any]) -> dict[int, Intent]:
 
 
 def _former_title(event: Any) -> str:
+    if isinstance(event, Intent) and event.page_id is None:
+        return _("All pages")
     title = getattr(event, "page_title", "")
     return _("%(title)s (deleted)") % {"title": title} if title else _("A deleted page")
 
@@ -121,7 +123,7 @@ class IndexNowReport(ReportView):
         return permissions.limit_to_pages_of(self.request.user, super().get_base_queryset())
 
     def get_filtered_queryset(self) -> Any:
-        # Filtered already, and a second time would only make the database's work harder.
+        # Filtered already: a second time would only cost the database more.
         return self.get_queryset()
 
     def decorate_paginated_queryset(self, object_list: Any) -> Any:
@@ -129,7 +131,7 @@ class IndexNowReport(ReportView):
 
     def get(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         if self.is_export:
-            # Around the page's context, which would hold all rows in memory to count them.
+            # Bypasses the page's context, which would hold all rows in memory to count them.
             rows = ExportedRows(self.get_queryset(), self.decorate_paginated_queryset)
             return self.as_spreadsheet(rows, request.GET["export"])
         return super().get(request, *args, **kwargs)

@@ -1,7 +1,6 @@
-"""One page: what engines were told of it, what waits, and each guard with what it found."""
+"""One page: its submissions, its events, and whether it may be submitted."""
 
 import logging
-from datetime import datetime
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -20,77 +19,68 @@ from wagtail.admin.views.generic import WagtailAdminTemplateMixin
 
 from .. import clock, permissions
 from ..conf import conf
-from ..constants import Change, IntentState, Kind, Reason, UrlState
 from ..diagnostics import explanation, visit_notes
+from ..diagnostics.formatting import engine_name
 from ..pages.model import page_model
-from .bulk_actions import submit
-from .columns import NotedColumn, answer, intent_tag, moment, url_tag
+from .bulk_actions import plan_for_user
+from .columns import NotedColumn, format_time, response_phrase, state_tag
+from .events_report import explanation as event_note
+from .states import event_state, url_state, url_state_label
 
 logger = logging.getLogger(__name__)
 
-#: What it means that a guard has nothing against a page.
-PASSED = {
-    Reason.DISABLED: gettext_lazy("IndexNow is switched on."),
-    Reason.NOT_LIVE: gettext_lazy("The page is live."),
-    Reason.PRIVATE: gettext_lazy("Everybody may see the page."),
-    Reason.ALIAS: gettext_lazy("The page is no alias, or aliases are announced here."),
-    Reason.EMBARGOED: gettext_lazy("The page shows nothing that is not live yet elsewhere."),
-    Reason.EXCLUDED: gettext_lazy("The page is not kept away from search engines."),
-    Reason.NO_URL: gettext_lazy("The page has public URLs on a host served here."),
-}
 TRACKED = [
     NotedColumn(
         "url",
         label=gettext_lazy("URL"),
         classname="indexnow-url",
-        note=lambda row: row.endpoint,
+        accessor=lambda item: item.row.url,
+        note=lambda item: engine_name(item.row.endpoint),
     ),
     NotedColumn(
-        "change", label=gettext_lazy("Change"), accessor=lambda row: Change(row.change).label
+        "change",
+        label=gettext_lazy("Change type"),
+        accessor=lambda item: item.row.get_change_display(),
+        note=lambda item: format_time(item.row.changed_at),
     ),
     NotedColumn(
         "state",
         label=gettext_lazy("State"),
-        accessor=lambda row: UrlState(row.state).label,
-        tag=lambda row: url_tag(row.state),
-        note=lambda row: _waiting(row.message, row.waits_until),
+        accessor=lambda item: url_state_label(item.row, item.wait),
+        tag=lambda item: state_tag(url_state(item.row, item.wait)),
+        note=lambda item: str(item.wait),
     ),
     NotedColumn(
         "last_status",
-        label=gettext_lazy("Last answer"),
-        accessor=lambda row: answer(row.last_status),
-        note=lambda row: moment(row.sent_at),
+        label=gettext_lazy("Last response"),
+        accessor=lambda item: response_phrase(item.row.last_status),
+        note=lambda item: format_time(item.row.sent_at),
     ),
 ]
-ANNOUNCEMENTS = [
+EVENTS = [
     NotedColumn(
         "kind",
-        label=gettext_lazy("Cause"),
-        accessor=lambda row: Kind(row.kind).label,
-        note=lambda row: moment(row.created_at),
+        label=gettext_lazy("Trigger"),
+        accessor=lambda item: item.row.get_kind_display(),
+        note=lambda item: format_time(item.row.created_at),
     ),
     NotedColumn(
         "state",
         label=gettext_lazy("State"),
-        accessor=lambda row: IntentState(row.state).label,
-        tag=lambda row: intent_tag(row.state),
-        note=lambda row: _waiting(" ".join(filter(None, (row.message, row.error))), row.run_at),
+        accessor=lambda item: event_state(item.row).label,
+        tag=lambda item: state_tag(event_state(item.row)),
+        note=lambda item: event_note(item.row),
     ),
     NotedColumn(
         "expected_at",
         label=gettext_lazy("Due"),
-        accessor=lambda row: moment(row.expected_at),
-    ),
-    NotedColumn(
-        "finished_at",
-        label=gettext_lazy("Ended"),
-        accessor=lambda row: moment(row.finished_at),
+        accessor=lambda item: format_time(item.row.expected_at),
     ),
 ]
 
 
 class PageStatusView(WagtailAdminTemplateMixin, TemplateView):
-    """For whoever may edit the page; submitting it is for whoever may publish it."""
+    """For users who may edit the page; users who may publish it can submit it."""
 
     template_name = "wagtail_indexnow/pages/status.html"
     page_title = gettext_lazy("IndexNow")
@@ -118,7 +108,7 @@ class PageStatusView(WagtailAdminTemplateMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         found = explanation.explain(self.page.pk)
-        looks = [*found.open_intents, *found.past_intents]
+        events = [*found.open_events, *found.past_events]
         return super().get_context_data(**kwargs) | {
             "page": self.page,
             "sentences": [
@@ -126,38 +116,24 @@ class PageStatusView(WagtailAdminTemplateMixin, TemplateView):
                 *visit_notes.page_sentences(self.page.pk, clock.now()),
             ],
             "explanation": found,
-            "guards": [(guard.passed, _said(guard)) for guard in found.guards],
             "tracked": Table(TRACKED, found.tracked) if found.tracked else None,
-            "announcements": Table(ANNOUNCEMENTS, looks) if looks else None,
+            "events": Table(EVENTS, events) if events else None,
             "may_submit": permissions.may_submit(self.request.user, self.page) and conf.enabled,
             "next_url": get_valid_next_url_from_request(self.request),
         }
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Have the page looked at again."""
+        """Submit the page as it is now."""
         if not permissions.may_submit(request.user, self.page):
             raise PermissionDenied
         title = self.page.get_admin_display_title()
         try:
-            submit([self.page], request.user)
+            plan_for_user([self.page], request.user)
         except DatabaseError:
             logger.exception("page=%s state=not_submitted", self.page.pk)
             messages.error(request, _("“%(title)s” could not be submitted.") % {"title": title})
         else:
-            text = _("“%(title)s” will be looked at; what is public is sent, in its turn.")
+            text = _("“%(title)s” has been queued for submission.")
             messages.success(request, text % {"title": title})
         here = reverse("wagtail_indexnow_admin:page", args=[self.page.pk])
         return redirect(get_valid_next_url_from_request(request) or here)
-
-
-def _said(guard: explanation.Guard) -> str:
-    """Return what a guard found, in an editor's words."""
-    return str(PASSED.get(Reason(guard.name), guard.message)) if guard.passed else guard.message
-
-
-def _waiting(message: str, until: datetime | None) -> str:
-    """Return a reason with the time of the next try, if there is one."""
-    if until is None:
-        return message
-    next_try = _("Not before %(moment)s.") % {"moment": moment(until)}
-    return f"{message} {next_try}".strip()

@@ -1,4 +1,4 @@
-"""Settings → IndexNow: what works and what does not, the keys, and what is held."""
+"""Settings → IndexNow: what works and what does not, the keys, and what is paused."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,21 +17,22 @@ from wagtail.models import Site
 
 from .. import clock, hosts, log_actions, permissions
 from ..conf import conf
-from ..constants import KeyFile
+from ..constants import KeyFile, Reason
 from ..diagnostics import health
+from ..diagnostics.formatting import engine_name, sentences
 from ..exceptions import ConfigurationError
 from ..ledger import channels
 from ..models import Channel, HostKey
 from ..submission import keys
-from .bulk_actions import submit
-from .columns import moment
+from .bulk_actions import plan_for_user
+from .columns import format_time
 from .visits import settings_panel
 
 SETTINGS = "wagtail_indexnow_admin:settings"
 
 
 class ManagersOnly:
-    """Keys and holds have a permission of their own."""
+    """Keys and pauses have a permission of their own."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         if not permissions.may_manage(request.user):
@@ -40,7 +41,7 @@ class ManagersOnly:
 
 
 class SettingsView(ManagersOnly, WagtailAdminTemplateMixin, TemplateView):
-    """The checklist of `indexnow_check`, as the last look found it; below, what can be done."""
+    """The checklist of `indexnow_check` as it was found last, the keys and the pauses."""
 
     template_name = "wagtail_indexnow/settings/settings.html"
     page_title = gettext_lazy("IndexNow")
@@ -54,9 +55,9 @@ class SettingsView(ManagersOnly, WagtailAdminTemplateMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(**kwargs) | {
-            "findings": health.findings(live=False),
+            "findings": health.check_all(live=False),
             "keys": self._keys(),
-            "holds": held(),
+            "pauses": pauses(),
             "visits": settings_panel(clock.now()),
             "sites": Site.objects.select_related("root_page").order_by(
                 "-is_default_site", "hostname", "pk"
@@ -73,7 +74,7 @@ class SettingsView(ManagersOnly, WagtailAdminTemplateMixin, TemplateView):
 
 
 class HostAction(ManagersOnly, View):
-    """Something done with one host's key, and back to the settings."""
+    """An action on one host's key, which leads back to the settings."""
 
     http_method_names = ["post"]
 
@@ -88,17 +89,19 @@ class HostAction(ManagersOnly, View):
 
 
 class VerifyKey(HostAction):
-    """Fetch the key file as an engine would: the only request that the admin makes itself."""
+    """Fetch the key file as a search engine would: the only request that the admin makes."""
 
     def act(self, host: str) -> None:
         proof = keys.prove(host, known_hosts()[host], fresh=True)
-        label = KeyFile(proof.result).label if proof.result in KeyFile.values else proof.result
-        say: Callable[..., None] = messages.success if proof.is_ok else messages.warning
-        say(self.request, f"{host}: {label}")
+        show: Callable[..., None] = messages.success if proof.is_ok else messages.warning
+        text = sentences(
+            f"{host}: {KeyFile.label_of(proof.result)}", KeyFile.remedy_of(proof.result)
+        )
+        show(self.request, text)
 
 
 class RotateKeyView(ManagersOnly, WagtailAdminTemplateMixin, TemplateView):
-    """Ask before a host gets a new key."""
+    """Ask for confirmation before a host gets a new key."""
 
     template_name = "wagtail_indexnow/settings/confirm_rotate.html"
     page_title = gettext_lazy("Rotate key")
@@ -134,13 +137,13 @@ class RotateKeyView(ManagersOnly, WagtailAdminTemplateMixin, TemplateView):
             log_actions.record(
                 log_actions.ROTATE_KEY, HostKey.objects.filter(host=host), request.user
             )
-            text = _("%(host)s has a new key. It comes into use once its file answers.")
+            text = _("%(host)s has a new key. It is used once its key file is verified.")
             messages.success(request, text % {"host": host})
         return redirect(SETTINGS)
 
 
-class ReleaseHold(ManagersOnly, View):
-    """Let submissions go again before a hold's end."""
+class Resume(ManagersOnly, View):
+    """End a pause early."""
 
     http_method_names = ["post"]
 
@@ -148,34 +151,40 @@ class ReleaseHold(ManagersOnly, View):
         channel = get_object_or_404(Channel, pk=pk)
         channels.resume(channel.endpoint, channel.host)
         log_actions.record(log_actions.RESUME, [channel], request.user)
-        messages.success(request, _("The hold is released: URLs that waited are due now."))
+        messages.success(request, _("Submissions have been resumed."))
         return redirect(SETTINGS)
 
 
 class SubmitHome(ManagersOnly, View):
-    """Send a site's home page, to see the whole way at work."""
+    """Submit a site's home page, to see that everything works."""
 
     http_method_names = ["post"]
 
     def post(self, request: HttpRequest, pk: int) -> HttpResponse:
         site = get_object_or_404(Site.objects.select_related("root_page"), pk=pk)
-        submit([site.root_page], request.user)
-        text = _("The home page of %(site)s will be sent; its answer appears in the report.")
+        plan_for_user([site.root_page], request.user)
+        text = _("The home page of %(site)s has been queued for submission.")
         messages.success(request, text % {"site": site})
         return redirect(reverse("wagtail_indexnow_admin:urls"))
 
 
-def held() -> list[dict[str, Any]]:
-    """Return channels and endpoints under a hold, also those of engines no longer configured."""
+def pauses() -> list[dict[str, Any]]:
+    """Return paused channels and endpoints, also those that are no longer configured."""
     rows = Channel.objects.exclude(pause_reason="").order_by("endpoint", "host")
     return [
-        {"row": row, "since": moment(row.paused_at), "until": moment(row.not_before)}
+        {
+            "row": row,
+            "engine": engine_name(row.endpoint),
+            "reason": Reason.label_of(row.pause_reason),
+            "since": format_time(row.paused_at),
+            "until": format_time(row.not_before),
+        }
         for row in rows
     ]
 
 
 def known_hosts() -> dict[str, str]:
-    """Return host → scheme of all that may have a key here: nobody can make up another."""
+    """Return host → scheme of all hosts that may have a key here."""
     rows = HostKey.objects.values_list("host", flat=True)
     return dict.fromkeys(rows, conf.scheme or "https") | health.hosts_here()
 
@@ -190,8 +199,6 @@ def _key(host: str, row: HostKey | None, *, is_revealed: bool) -> dict[str, Any]
         "is_revealed": is_revealed,
         "is_configured": host in configured,
         "is_ok": is_ok,
-        "result": KeyFile(row.check_result).label
-        if row and row.check_result in KeyFile.values and row.checked_key == row.key
-        else "",
-        "checked": moment(row.checked_at) if row else "",
+        "result": KeyFile.label_of(row.check_result) if row and row.checked_key == row.key else "",
+        "checked": format_time(row.checked_at) if row else "",
     }

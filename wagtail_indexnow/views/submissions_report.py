@@ -1,4 +1,4 @@
-"""Reports → IndexNow → Submissions: what was sent in one request, and what came back."""
+"""Reports → IndexNow submissions: what was sent in one request, and the response."""
 
 from typing import Any, ClassVar
 
@@ -17,13 +17,14 @@ from .. import permissions
 from ..conf import conf
 from ..constants import Reason
 from ..diagnostics import health
+from ..diagnostics.formatting import engine_name
 from ..models import HostKey, Submission
 from ..pages.model import page_model
 from ..submission import keys
-from .columns import NotedColumn, answer, moment
+from .columns import NotedColumn, format_time, response_phrase, state_tag
 from .filters import SubmissionFilterSet
 from .listing import IndexNowReport
-from .outcomes import Outcome, outcome_of
+from .states import submission_state
 
 MAX_URLS_SHOWN = 1_000
 
@@ -33,8 +34,7 @@ class SubmissionsReport(IndexNowReport):
 
     model = Submission
     permission_policy = permissions.urls_policy
-    page_title = _("IndexNow")
-    page_subtitle = _("Submissions")
+    page_title = _("IndexNow submissions")
     verbose_name_plural = _("submissions")
     index_url_name = "wagtail_indexnow_admin:submissions"
     index_results_url_name = "wagtail_indexnow_admin:submissions_results"
@@ -43,15 +43,15 @@ class SubmissionsReport(IndexNowReport):
     export_filename = "indexnow-submissions"
     export_headings: ClassVar[dict[str, Any]] = {
         "started_at": _("Sent"),
-        "finished_at": _("Answered"),
+        "finished_at": _("Finished"),
         "host": _("Site"),
-        "endpoint": _("Search engine"),
+        "engine": _("Search engine"),
         "url_count": _("URLs"),
-        "status": _("Answer"),
-        "state": _("Outcome"),
-        "reason": _("Reason"),
+        "shown_state.label": _("State"),
+        "reason_label": _("Reason"),
+        "status": _("Response"),
         "error_code": _("Error code"),
-        "excerpt": _("Excerpt"),
+        "excerpt": _("Response body"),
     }
     list_export = list(export_headings)
 
@@ -60,25 +60,25 @@ class SubmissionsReport(IndexNowReport):
             "started_at",
             label=_("Sent"),
             sort_key="started_at",
-            accessor=lambda row: moment(row.started_at),
+            accessor=lambda row: format_time(row.started_at),
             url=lambda row: reverse("wagtail_indexnow_admin:submission", args=[row.pk]),
         ),
-        NotedColumn("host", label=_("Site"), note=lambda row: row.endpoint),
+        NotedColumn("host", label=_("Site"), note=lambda row: row.engine),
         NumberColumn("url_count", label=_("URLs")),
         NotedColumn(
-            "outcome",
-            label=_("Outcome"),
-            accessor=lambda row: outcome_of(row).label,
-            tag=lambda row: tag(row),
-            note=lambda row: reason(row),
+            "shown_state",
+            label=_("State"),
+            accessor=lambda row: row.shown_state.label,
+            tag=lambda row: state_tag(row.shown_state),
+            note=lambda row: row.reason_label,
         ),
         NotedColumn(
             "status",
-            label=_("Answer"),
-            accessor=lambda row: answer(row.status),
+            label=_("Response"),
+            accessor=lambda row: response_phrase(row.status),
             note=lambda row: row.error_code,
         ),
-        Column("duration", label=_("Took"), accessor=lambda row: duration(row)),
+        Column("duration", label=_("Duration"), accessor=lambda row: duration(row)),
     ]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
@@ -86,7 +86,7 @@ class SubmissionsReport(IndexNowReport):
         return super().dispatch(request, *args, **kwargs)
 
     def get_breadcrumbs_items(self) -> list[dict[str, Any]]:
-        return breadcrumbs({"url": "", "label": _("Submissions")})
+        return breadcrumbs({"url": "", "label": self.page_title})
 
     def get_base_queryset(self) -> Any:
         rows = Submission.objects.defer("urls")
@@ -97,11 +97,16 @@ class SubmissionsReport(IndexNowReport):
         return queryset.order_by(f"{sign}started_at", f"{sign}pk")
 
     def decorate_paginated_queryset(self, object_list: Any) -> Any:
-        return object_list
+        rows = list(object_list)
+        for row in rows:
+            row.engine = engine_name(row.endpoint)
+            row.shown_state = submission_state(row)
+            row.reason_label = Reason.label_of(row.reason)
+        return rows
 
 
 class SubmissionView(WagtailAdminTemplateMixin, PermissionCheckedMixin, TemplateView):
-    """One request and its answer. The key is masked, in what was sent and what came back."""
+    """One request and its response. The key is masked in both."""
 
     permission_policy = permissions.urls_policy
     permission_required = "view"
@@ -118,24 +123,26 @@ class SubmissionView(WagtailAdminTemplateMixin, PermissionCheckedMixin, Template
         return get_object_or_404(Submission, pk=self.kwargs["pk"])
 
     def get_page_subtitle(self) -> str:
-        return moment(self.submission.started_at)
+        return format_time(self.submission.started_at)
 
     def get_breadcrumbs_items(self) -> list[dict[str, Any]]:
         submissions = reverse("wagtail_indexnow_admin:submissions")
         return breadcrumbs(
-            {"url": submissions, "label": _("Submissions")},
+            {"url": submissions, "label": _("IndexNow submissions")},
             {"url": "", "label": _("Submission"), "sublabel": self.get_page_subtitle()},
         )
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         submission = self.submission
+        state = submission_state(submission)
         return super().get_context_data(**kwargs) | {
             "submission": submission,
             "subtitle": self.get_page_subtitle(),
-            "outcome": outcome_of(submission),
-            "reason": reason(submission),
-            "tag": tag(submission),
-            "answer": answer(submission.status),
+            "engine": engine_name(submission.endpoint),
+            "state": state,
+            "reason": Reason.label_of(submission.reason),
+            "tag": state_tag(state),
+            "response": response_phrase(submission.status),
             "duration": duration(submission),
             "endpoint_url": conf.endpoints.get(submission.endpoint, ""),
             "key_location": _masked_key_location(submission.host),
@@ -152,16 +159,16 @@ class SubmissionView(WagtailAdminTemplateMixin, PermissionCheckedMixin, Template
 
 
 def require_submissions(user: Any) -> None:
-    """Keep out those who may not see every page. Anonymous users are sent to log in before.
+    """Refuse users who may not see every page. Anonymous users have been sent to log in before.
 
-    :raises PermissionDenied: also with the permission for the report.
+    :raises PermissionDenied: even for users with the report's permission.
     """
     if not permissions.sees_all_pages(user):
         raise PermissionDenied
 
 
 def breadcrumbs(*items: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the way from the dashboard through Reports → IndexNow to a page."""
+    """Return the breadcrumbs from the dashboard through Reports → IndexNow to a page."""
     return [
         {"url": reverse_lazy("wagtailadmin_home"), "label": _("Home")},
         {"url": reverse_lazy("wagtail_indexnow_admin:urls"), "label": _("IndexNow")},
@@ -169,24 +176,8 @@ def breadcrumbs(*items: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def tag(submission: Submission) -> str:
-    """Return the CSS class of an outcome."""
-    match outcome_of(submission):
-        case Outcome.TOLD:
-            return "w-status--primary"
-        case Outcome.REJECTED:
-            return "indexnow-status--critical"
-        case _:
-            return ""
-
-
-def reason(submission: Submission) -> str:
-    """Return the outcome's reason as a sentence, if there is one."""
-    return str(Reason(submission.reason).label) if submission.reason in Reason.values else ""
-
-
 def duration(submission: Submission) -> str:
-    """Return how long the exchange took, in seconds."""
+    """Return the duration of the exchange, in seconds."""
     if submission.finished_at is None:
         return ""
     seconds = (submission.finished_at - submission.started_at).total_seconds()

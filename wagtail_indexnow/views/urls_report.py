@@ -1,4 +1,4 @@
-"""Reports → IndexNow: every URL that engines know or are to be told, at each engine."""
+"""Reports → IndexNow: every URL that was or will be submitted, at each search engine."""
 
 from datetime import datetime
 from typing import Any, ClassVar
@@ -10,13 +10,16 @@ from wagtail.admin.ui.tables import BulkActionsCheckboxColumn, Column
 from wagtail.admin.widgets.button import HeaderButton
 
 from .. import clock, permissions
+from ..constants import Reason
+from ..diagnostics.formatting import engine_name
 from ..diagnostics.wait_reasons import Waits
 from ..models import TrackedUrl
 from ..pages.model import page_model
 from . import plots
-from .columns import NotedColumn, TitleColumn, answer, moment, url_tag
+from .columns import NotedColumn, TitleColumn, format_time, response_phrase, state_tag
 from .filters import TrackedUrlFilterSet
 from .listing import IndexNowReport
+from .states import url_state, url_state_label
 from .visits import visited_by_column, with_visits
 
 #: Titles that a search looks through; beyond that the words are too common to mean a page.
@@ -29,11 +32,11 @@ _FIELDS = (
 
 
 class TrackedUrlsReport(IndexNowReport):
-    """One row for each URL at each engine."""
+    """One row for each URL at each search engine."""
 
     model = TrackedUrl
     permission_policy = permissions.urls_policy
-    template_name = "wagtail_indexnow/reports/plotted.html"
+    template_name = "wagtail_indexnow/reports/urls.html"
     page_title = _("IndexNow")
     verbose_name_plural = _("URLs")
     index_url_name = "wagtail_indexnow_admin:urls"
@@ -48,15 +51,15 @@ class TrackedUrlsReport(IndexNowReport):
         "url": _("URL"),
         "language": _("Language"),
         "host": _("Site"),
-        "endpoint": _("Search engine"),
-        "get_change_display": _("Change"),
-        "changed_at": _("Changed"),
-        "get_state_display": _("State"),
-        "get_reason_display": _("Reason"),
-        "not_before": _("Next try"),
-        "last_status": _("Last answer"),
-        "sent_at": _("Told"),
-        "attempts": _("Tries"),
+        "engine": _("Search engine"),
+        "get_change_display": _("Change type"),
+        "changed_at": _("Changed on"),
+        "state_label": _("State"),
+        "reason_label": _("Reason"),
+        "wait.until": _("Next attempt"),
+        "last_status": _("Last response"),
+        "sent_at": _("Accepted on"),
+        "attempts": _("Attempts"),
         "visited_by": _("Visited by"),
     }
     list_export = list(export_headings)
@@ -73,44 +76,42 @@ class TrackedUrlsReport(IndexNowReport):
                 note_url=lambda row: row.url,
             ),
             Column("language", label=_("Language")),
-            NotedColumn("host", label=_("Site"), note=lambda row: row.endpoint),
+            NotedColumn("host", label=_("Site"), note=lambda row: row.engine),
             NotedColumn(
                 "get_change_display",
-                label=_("Change"),
+                label=_("Change type"),
                 sort_key="changed_at",
-                note=lambda row: moment(row.changed_at),
+                note=lambda row: format_time(row.changed_at),
             ),
             NotedColumn(
-                "get_state_display",
+                "state_label",
                 label=_("State"),
-                tag=lambda row: url_tag(row.state),
-                note=lambda row: str(self._waits.of(row)),
+                tag=lambda row: state_tag(url_state(row, row.wait)),
+                note=lambda row: str(row.wait),
             ),
             NotedColumn(
                 "last_status",
-                label=_("Last answer"),
-                accessor=lambda row: answer(row.last_status),
+                label=_("Last response"),
+                accessor=lambda row: response_phrase(row.last_status),
                 url=self._submission_url,
-                note=lambda row: moment(row.sent_at),
+                note=lambda row: format_time(row.sent_at),
             ),
-            Column("attempts", label=_("Tries")),
+            Column("attempts", label=_("Attempts")),
             visited_by_column(),
         ]
         return [checkbox, *columns] if self.may_act else columns
 
     @cached_property
     def header_buttons(self) -> list[Any]:
-        return (
-            [
-                HeaderButton(
-                    _("Submissions"),
-                    url=reverse("wagtail_indexnow_admin:submissions"),
-                    icon_name="mail",
-                )
-            ]
-            if self._sees_submissions
-            else []
-        )
+        links = {
+            "submissions": (_("Submissions"), "mail", self._sees_submissions),
+            "events": (_("Events"), "history", self._sees_events),
+        }
+        return [
+            HeaderButton(label, url=reverse(f"wagtail_indexnow_admin:{name}"), icon_name=icon_name)
+            for name, (label, icon_name, is_shown) in links.items()
+            if is_shown
+        ]
 
     @cached_property
     def _now(self) -> datetime:
@@ -125,10 +126,24 @@ class TrackedUrlsReport(IndexNowReport):
     def _sees_submissions(self) -> bool:
         return permissions.sees_all_pages(self.request.user)
 
+    @property
+    def _sees_events(self) -> bool:
+        return bool(permissions.schedule_policy.user_has_permission(self.request.user, "view"))
+
     def _submission_url(self, row: TrackedUrl) -> str | None:
         if row.submission is None or not self._sees_submissions:
             return None
         return reverse("wagtail_indexnow_admin:submission", args=[row.submission])
+
+    def decorate_paginated_queryset(self, object_list: Any) -> Any:
+        """Attach to each row its page, and its state in words."""
+        rows = super().decorate_paginated_queryset(object_list)
+        for row in rows:
+            row.wait = self._waits.of(row)
+            row.engine = engine_name(row.endpoint)
+            row.state_label = url_state_label(row, row.wait)
+            row.reason_label = Reason.label_of(row.reason)
+        return with_visits(rows)
 
     def order_queryset(self, queryset: Any) -> Any:
         # The key settles ties, so that no row is on two pages; both stand in one index.
@@ -137,9 +152,6 @@ class TrackedUrlsReport(IndexNowReport):
 
     def get_base_queryset(self) -> Any:
         return super().get_base_queryset().only(*_FIELDS)
-
-    def decorate_paginated_queryset(self, object_list: Any) -> Any:
-        return with_visits(super().decorate_paginated_queryset(object_list))
 
     def search_queryset(self, queryset: Any) -> Any:
         """Find pages by words of their title; else, or with a slash, URLs by a piece of them.

@@ -1,4 +1,4 @@
-"""Hand due work to Dramatiq, or do it here."""
+"""Hand due work to Dramatiq, or do it in this process."""
 
 import signal
 import time
@@ -15,15 +15,15 @@ from wagtail_indexnow.relay.worker_thread import relay_until
 
 
 class Command(BaseCommand):
-    help = "Hand over the IndexNow announcements and submissions that are due, until stopped."
+    help = "Hand due IndexNow events and submissions to Dramatiq, until stopped."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         how = parser.add_mutually_exclusive_group()
-        how.add_argument("--once", action="store_true", help="Look once and end.")
+        how.add_argument("--once", action="store_true", help="Run once and exit.")
         how.add_argument(
             "--inline",
             action="store_true",
-            help="Do the work in this process, without broker or worker, and end: for cron.",
+            help="Do the work in this process, without broker or worker, and exit. For cron.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -43,7 +43,7 @@ def _work_inline() -> None:
     run_maintenance()
     run_until_idle(courier, sleep=time.sleep)
     if courier.faults:
-        raise CommandError(f"{courier.faults} pieces of work failed and will be tried again.")
+        raise CommandError(f"{courier.faults} tasks failed and will be tried again.")
 
 
 def _relay_until_signalled() -> None:

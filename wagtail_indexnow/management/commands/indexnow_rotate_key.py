@@ -14,13 +14,13 @@ from wagtail_indexnow.submission import keys
 
 class Command(BaseCommand):
     help = (
-        "Make a new key for a host. The former one stays served, and in use until the file of "
-        "the new one answers."
+        "Create a new key for a host. The former key stays in use until the new key file is "
+        "verified."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("host", help="Host name, as it stands in the site's URLs.")
-        parser.add_argument("--dry-run", action="store_true", help="Only say what would happen.")
+        parser.add_argument("host", help="Host name, as it appears in the site's URLs.")
+        parser.add_argument("--dry-run", action="store_true", help="Only show what would happen.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         host = _known(options["host"])
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         if options["dry_run"]:
             row = HostKey.objects.filter(host=host).first()
             former = keys.mask(row.key) if row else "none"
-            self.stdout.write(f"Would make a new key for {host}; the presubmitted one is {former}.")
+            self.stdout.write(f"Would create a new key for {host}. Current key: {former}.")
         else:
             self.stdout.write(f"{host} has a new key: {keys.mask(keys.rotate(host))}.")
 
@@ -38,5 +38,5 @@ def _known(name: str) -> str:
     host = hosts.normalise_host(name)
     known = set(hosts_here()) | set(HostKey.objects.values_list("host", flat=True))
     if host is None or host not in known:
-        raise CommandError(f"{name} is not a host of this site: {', '.join(sorted(known))}")
+        raise CommandError(f"{name} is not a host of this site. Hosts: {', '.join(sorted(known))}")
     return host

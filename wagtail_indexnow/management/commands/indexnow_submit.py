@@ -1,4 +1,4 @@
-"""Submit pages by hand: one, a section, a Site, a type, or what was missed."""
+"""Submit pages: one, a section, a Site, a page type, or what was missed."""
 
 import sys
 from argparse import ArgumentParser
@@ -23,28 +23,30 @@ SHOWN_PAGES = 20
 
 class Command(BaseCommand):
     help = (
-        "Submit pages to IndexNow search engines, under the usual guards and at the usual pace. "
-        "Engines want changes, not whole sites again and again."
+        "Submit pages to search engines, under the usual conditions and at the usual pace. "
+        "IndexNow is for changes: do not submit a whole site regularly."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("page", nargs="?", help="Id, URL or path of a page.")
         parser.add_argument(
-            "--subtree", action="store_true", help="With the page, everything below it."
+            "--subtree", action="store_true", help="The page and everything below it."
         )
         parser.add_argument("--site", metavar="HOST", help="All pages of a Site, by host name.")
         parser.add_argument("--type", metavar="APP.MODEL", help="All live pages of a type.")
         parser.add_argument(
             "--missed",
             action="store_true",
-            help="Live pages that were published later than engines were last told of them.",
+            help="Live pages that were published after their last submission.",
         )
         parser.add_argument("--since", help="With --missed: published since this date or time.")
         parser.add_argument(
-            "--all", action="store_true", help="With --missed: however long ago published."
+            "--all", action="store_true", help="With --missed: whenever they were published."
         )
-        parser.add_argument("--dry-run", action="store_true", help="Only say what it would be.")
-        parser.add_argument("--yes", action="store_true", help="Do not ask.")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="Only show what would be submitted."
+        )
+        parser.add_argument("--yes", action="store_true", help="Do not ask for confirmation.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not conf.enabled:
@@ -63,7 +65,7 @@ class Command(BaseCommand):
     def _selection(self, options: dict[str, Any]) -> Selection:
         chosen = [name for name in ("page", "site", "type", "missed") if options[name]]
         if len(chosen) != 1:
-            raise CommandError("Say what to submit: a page, --site, --type or --missed.")
+            raise CommandError("Specify what to submit: a page, --site, --type or --missed.")
         if options["page"]:
             return selections.one_page(_page(options["page"]), subtree=options["subtree"])
         if options["site"]:
@@ -80,12 +82,12 @@ class Command(BaseCommand):
             self.stdout.write(f"  … and {count - SHOWN_PAGES} more")
 
     def _submit(self, selection: Selection, count: int) -> None:
-        submitted = selections.submit(
+        submitted = selections.plan(
             selection, progress=lambda done: progress.draw(self.stderr, done, count)
         )
-        self.stdout.write(f"Planned {_pages(submitted.planned)}. Workers tell the engines.")
+        self.stdout.write(f"Queued {_pages(submitted.planned)} for submission.")
         if submitted.failed:
-            raise CommandError(f"{_pages(submitted.failed)} could not be planned: see the log.")
+            raise CommandError(f"{_pages(submitted.failed)} could not be queued: see the log.")
 
 
 def _pages(count: int) -> str:
@@ -123,27 +125,27 @@ def _since(options: dict[str, Any]) -> datetime | None:
     if options["all"]:
         return None
     if options["since"]:
-        return _moment(options["since"])
+        return _parse_time(options["since"])
     start = selections.history_start()
     if start is None:
-        raise CommandError("Nothing was ever submitted here: add --since DATE, or --all.")
+        raise CommandError("Nothing has been submitted here yet: add --since DATE, or --all.")
     return start
 
 
-def _moment(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     try:
         date = parse_date(text)
-        moment = datetime.combine(date, time.min) if date else parse_datetime(text)
+        at = datetime.combine(date, time.min) if date else parse_datetime(text)
     except ValueError:
-        moment = None
-    if moment is None:
-        raise CommandError(f"{text} is neither a date nor a time, such as 2026-12-01.")
+        at = None
+    if at is None:
+        raise CommandError(f"{text} is neither a date nor a time. Example: 2026-12-01.")
     if not settings.USE_TZ:
-        return timezone.make_naive(moment) if timezone.is_aware(moment) else moment
-    return moment if timezone.is_aware(moment) else timezone.make_aware(moment)
+        return timezone.make_naive(at) if timezone.is_aware(at) else at
+    return at if timezone.is_aware(at) else timezone.make_aware(at)
 
 
 def _is_confirmed(count: int) -> bool:
     if not sys.stdin.isatty():
-        raise CommandError(f"This would submit {_pages(count)}: add --yes to agree to it.")
+        raise CommandError(f"This would submit {_pages(count)}: add --yes to confirm.")
     return input(f"Submit {_pages(count)}? [y/N] ").strip().lower() in ("y", "yes")

@@ -1,8 +1,10 @@
-"""Reports → IndexNow schedule: what waits for what, cancel, send now, and why past ones ended."""
+"""Reports → IndexNow events: what waits for what, cancel, submit now, and why past ones ended."""
 
 import csv
 import io
+import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -18,8 +20,7 @@ from wagtail_indexnow import clock
 from wagtail_indexnow.models import Intent
 
 pytestmark = pytest.mark.django_db
-REPORT = f"{ADMIN}schedule/"
-LEDGER = f"{ADMIN}announcements/"
+REPORT = f"{ADMIN}events/"
 
 
 def schedule(page: Page, in_: timedelta) -> None:
@@ -51,7 +52,7 @@ class TestRow:
         page = shown(superuser, report=REPORT)
 
         assert "Ada Lovelace" in page
-        assert "A user who is gone" in page
+        assert "A deleted user" in page
         assert "publish_scheduled" in page
 
     def test_waiting_says_for_what_and_is_no_fault(
@@ -67,8 +68,7 @@ class TestRow:
 
         page = shown(superuser, report=REPORT)
 
-        assert "publish_scheduled command to publish the page." in page.replace("&#x27;", "'")
-        assert "Next look: Dec. 1, 2026 09:01." in page
+        assert "Waiting for publish_scheduled. Next check: Dec. 1, 2026 09:01." in page
         assert "indexnow-status--" not in page
 
     def test_overdue_says_so(self, superuser: Client, news: Page, go_live: Any) -> None:
@@ -78,6 +78,18 @@ class TestRow:
 
         assert "Overdue" in page
         assert "indexnow-status--warning" in page
+
+    def test_audit_is_of_all_pages(self, superuser: Client, home: Page) -> None:
+        now = timezone.now()
+        Intent.objects.create(
+            key="site:audit", kind="audit", page_id=None, state="skipped", reason="mass_change",
+            created_at=now, finished_at=now,
+        )  # fmt: skip
+
+        page = shown(superuser, report=REPORT)
+
+        assert "All pages" in page
+        assert "Too many changes at once." in page
 
     def test_shows_the_fault_of_a_page(self, superuser: Client, news: Page, go_live: Any) -> None:
         go_live(news, state="failed", reason="page_error", error="RuntimeError: no")
@@ -106,50 +118,47 @@ class TestFinding:
     @pytest.mark.parametrize(
         ("query", "found"),
         [
-            ("", ["overdue", "waits", "soon", "later"]),
-            ("?ordering=-expected_at", ["later", "soon", "waits", "overdue"]),
-            ("?state=planned", ["soon", "later"]),
+            ("", ["update", "done", "skipped", "overdue", "waits", "soon", "later"]),
+            ("?ordering=created_at&kind=go_live&state=planned", ["later", "soon"]),
+            ("?ordering=expected_at&state=planned", ["soon", "later", "update"]),
+            ("?ordering=-expected_at&state=planned", ["later", "soon", "update"]),
             ("?state=waiting", ["waits"]),
             ("?state=overdue", ["overdue"]),
             ("?state=skipped", ["skipped"]),
             ("?state=announced", ["done"]),
             ("?reason=private", ["skipped"]),
             ("?reason=not_published_yet", ["overdue", "waits"]),
+            ("?kind=publish", ["update"]),
+            ("?q=new&state=announced", ["done"]),
+            ("?q=nothing", []),
         ],
     )
     def test_finds(self, query: str, found: list[str], superuser: Client, mixed: None) -> None:
         assert [row.key for row in rows(superuser, query, REPORT)] == found
 
-    @pytest.mark.parametrize(
-        ("query", "found"),
-        [
-            ("?kind=publish", {"update"}),
-            ("?q=new&state=announced", {"done"}),
-            ("?state=overdue", {"overdue"}),
-            ("?q=nothing", set()),
-        ],
-    )
-    def test_finds_among_all_announcements(
-        self, query: str, found: set[str], superuser: Client, mixed: None
+    def test_filter_offers_the_reasons_of_events_alone(
+        self, superuser: Client, mixed: None
     ) -> None:
-        assert {row.key for row in rows(superuser, query, LEDGER)} == found
+        page = shown(superuser, report=REPORT)
 
-    def test_latest_announcement_comes_first_or_last(self, superuser: Client, mixed: None) -> None:
-        assert rows(superuser, "", LEDGER)[0].key == "update"
-        assert rows(superuser, "?ordering=created_at", LEDGER)[-1].key == "update"
+        assert "Did not go live within seven days" in page
+        assert "Too many requests (429)" not in page
+
+    def test_header_leads_to_what_is_scheduled(self, superuser: Client, mixed: None) -> None:
+        page = shown(superuser, report=REPORT)
+
+        [query] = re.findall(r'events/(\?kind=[^"]*)"', page)
+        assert [row.key for row in rows(superuser, unescape(query), REPORT)] == ["soon", "later"]
 
 
-@pytest.mark.parametrize("report", [REPORT, LEDGER])
-def test_queries_do_not_grow_with_rows(
-    report: str, superuser: Client, news: Page, go_live: Any
-) -> None:
+def test_queries_do_not_grow_with_rows(superuser: Client, news: Page, go_live: Any) -> None:
     go_live(news, scheduled_by=f"user:{superuser.user.pk}")  # type: ignore[attr-defined]
-    few = queries(superuser, report)
+    few = queries(superuser, REPORT)
     for number in range(20):
         page = make_page(Page.objects.get(pk=news.pk), f"page-{number}")
         go_live(page, scheduled_by=f"user:{number}")
 
-    assert queries(superuser, report) == few
+    assert queries(superuser, REPORT) == few
 
 
 def test_database_is_asked_for_the_time_as_often_whatever_the_rows(
@@ -185,16 +194,16 @@ class TestActions:
         return str(client.post(path, follow=True).content.decode())
 
     @pytest.mark.django_db(transaction=True)
-    def test_cancelled_go_live_is_not_told(
+    def test_cancelled_go_live_is_not_submitted(
         self, superuser: Client, indexnow: Any, home: Page, clock_at: Any
     ) -> None:
         schedule(make_page(home, "story"), timedelta(hours=1))
 
-        answer = self.act(superuser, "cancel", Intent.objects.get())
+        page_after = self.act(superuser, "cancel", Intent.objects.get())
         clock_at.shift(timedelta(hours=1, minutes=1))
         call_command("publish_scheduled")
 
-        assert "1 announcement is cancelled." in answer
+        assert "1 event has been cancelled." in page_after
         assert Page.objects.get(slug="story").live
         assert indexnow.settled() == []
 
@@ -204,7 +213,7 @@ class TestActions:
         self.act(superuser, "cancel", go_live(news))
 
         history = superuser.get(f"/admin/pages/{news.pk}/history/").content.decode()
-        assert "Planned IndexNow announcement cancelled" in history
+        assert "IndexNow event cancelled" in history
 
     def test_what_has_ended_is_not_cancelled(
         self, superuser: Client, news: Page, go_live: Any
@@ -217,7 +226,7 @@ class TestActions:
         assert done.state == "announced"
 
     @pytest.mark.django_db(transaction=True)
-    def test_sending_now_tells_what_is_public_and_keeps_the_schedule(
+    def test_submitting_now_takes_what_is_public_and_keeps_the_schedule(
         self, superuser: Client, indexnow: Any, home: Page, clock_at: Any
     ) -> None:
         page = publish(make_page(home, "story"))
@@ -225,29 +234,29 @@ class TestActions:
         clock_at.shift(timedelta(hours=1))
         schedule(page, timedelta(days=3))
 
-        answer = self.act(superuser, "send_now", Intent.objects.get(kind="go_live"))
+        page_after = self.act(superuser, "submit_now", Intent.objects.get(kind="go_live"))
 
-        assert "1 page will be looked at" in answer
+        assert "1 page has been queued for submission." in page_after
         assert indexnow.settled() == ["https://www.example.com/en/story/"]
         assert Intent.objects.get(kind="go_live").state == "planned"
 
     @pytest.mark.django_db(transaction=True)
-    def test_sending_now_says_nothing_of_a_draft(
+    def test_submitting_now_skips_a_draft(
         self, superuser: Client, indexnow: Any, home: Page, clock_at: Any
     ) -> None:
         schedule(make_page(home, "story"), timedelta(days=3))
 
-        self.act(superuser, "send_now", Intent.objects.get())
+        self.act(superuser, "submit_now", Intent.objects.get())
 
         assert indexnow.settled() == []
         assert Intent.objects.get(kind="manual").reason == "not_live"
 
-    def test_sending_now_looks_at_a_deleted_page_too(
+    def test_submitting_now_checks_a_deleted_page_too(
         self, superuser: Client, news: Page, go_live: Any
     ) -> None:
         intent = go_live(news)
         Page.objects.filter(pk=news.pk).delete()
 
-        self.act(superuser, "send_now", intent)
+        self.act(superuser, "submit_now", intent)
 
         assert Intent.objects.get(kind="manual").page_id == news.pk
