@@ -24,12 +24,9 @@ def database(
 
     :returns: the environment that names it.
     """
-    copies = {"sqlite": _sqlite_copy, "postgresql": _postgres_copy}
+    copies = {"sqlite": _sqlite_copy, "postgresql": _postgres_copy, "mysql": _mariadb_copy}
     with django_db_blocker.unblock(), ExitStack() as stack:
-        make_copy = copies.get(connection.vendor)
-        if make_copy is None:
-            pytest.skip("the process tests run on SQLite and PostgreSQL")
-        environment = stack.enter_context(make_copy(tmp_path))
+        environment = stack.enter_context(copies[connection.vendor](tmp_path))
         name = environment.get("SQLITE_PATH") or environment["TEST_DB_NAME"]
         stack.enter_context(_working_on(name))
         yield environment
@@ -55,6 +52,22 @@ def _postgres_copy(directory: Path) -> Iterator[Mapping[str, str]]:
     yield {"DATABASE": "postgres", "TEST_DB_NAME": name}
     with connection._nodb_cursor() as cursor:
         cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+@contextmanager
+def _mariadb_copy(directory: Path) -> Iterator[Mapping[str, str]]:
+    """Copy the tables one by one: MariaDB has no templates."""
+    source, name = connection.settings_dict["NAME"], f"indexnow_process_{os.getpid()}"
+    tables = connection.introspection.table_names()
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
+        cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
+        for table in tables:
+            cursor.execute(f"CREATE TABLE `{name}`.`{table}` LIKE `{source}`.`{table}`")
+            cursor.execute(f"INSERT INTO `{name}`.`{table}` SELECT * FROM `{source}`.`{table}`")
+    yield {"DATABASE": "mariadb", "TEST_DB_NAME": name}
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
 
 
 @contextmanager

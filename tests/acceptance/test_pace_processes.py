@@ -24,7 +24,8 @@ pytestmark = [
 POSTS = 20
 RATE_LIMIT = 60  # a minute: one a second
 EVERY_S = 60 / RATE_LIMIT
-CONNECTION_S = 1.0  # from leave to arrival: the time of connecting differs
+#: From leave to arrival: the time of connecting differs, and a slot may be half a slot late.
+CONNECTION_S = 1.0 + EVERY_S / 2
 CLOCKS_AHEAD_S = (0, 90, 0, 90)
 
 
@@ -46,7 +47,7 @@ def test_c60_four_workers_two_of_them_90_s_ahead_keep_the_pace(stage: Any) -> No
     # Nor is a worker left out because of its clock.
     told_by = Counter[int]()
     for ahead_s, worker in zip(CLOCKS_AHEAD_S, workers, strict=True):
-        told_by[ahead_s] += worker.output().count("outcome=accepted")
+        told_by[ahead_s] += worker.output().count("state=accepted")
     assert min(told_by.values()) >= 3, told_by
     assert len(stage.engine.urls()) == len(set(stage.engine.urls()))
 

@@ -53,9 +53,12 @@ def make_rows() -> None:
     _insert("wagtail_indexnow_trackedurl", _tracked_url(), URLS)
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO wagtail_indexnow_channel (endpoint, host, strikes, pause_reason) VALUES"
-            " ('engine', '', 0, ''), ('engine', 'www.example.com', 0, ''),"
-            " ('rare', '', 0, ''), ('rare', 'rare.example.com', 0, '')"
+            "INSERT INTO wagtail_indexnow_channel"
+            " (endpoint, host, strikes, pause_reason, not_before) VALUES"
+            " ('engine', '', 0, '', CURRENT_TIMESTAMP),"
+            " ('engine', 'www.example.com', 0, '', CURRENT_TIMESTAMP),"
+            " ('rare', '', 0, '', CURRENT_TIMESTAMP),"
+            " ('rare', 'rare.example.com', 0, '', CURRENT_TIMESTAMP)"
         )
 
 
@@ -69,10 +72,14 @@ def _submission() -> dict[str, str]:
         "status": "200",
         "error_code": "''",
         "excerpt": "''",
-        "urls": """'["https://www.example.com/en/page/"]'""",
+        "key": "'0123…'",
+        "urls": """'[{"id": 1, "version": 1, "url": "https://www.example.com/en/page/","""
+        """ "change": "updated", "page": null}]'""",
         "url_count": "1 + n % 20",
-        "outcome": "CASE WHEN n % 40 = 0 THEN 'unprocessable' WHEN n % 15 = 0"
-        " THEN 'server_error' ELSE 'accepted' END",
+        "state": "CASE WHEN n % 40 = 0 THEN 'rejected' WHEN n % 15 = 0"
+        " THEN 'pending' ELSE 'accepted' END",
+        "reason": "CASE WHEN n % 40 = 0 THEN 'unprocessable' WHEN n % 15 = 0"
+        " THEN 'server_error' ELSE '' END",
     }
 
 
@@ -116,19 +123,23 @@ def _tracked_url() -> dict[str, str]:
         " '-with-a-usual-slug/'",
         "url_hash": "md5(CAST(n AS text)) || md5(CAST(-n AS text))",
         "page_id": _page_id(),
-        "intent_id": f"1 + n % {INTENTS}",
+        "intent": f"1 + n % {INTENTS}",
         "change": "CASE WHEN n % 200 = 0 THEN 'removed' WHEN n % 4 = 0 THEN 'added'"
         " ELSE 'updated' END",
         "changed_at": _ago("n * 30"),
         "version": "1",
-        "claimed_version": "1",
+        "channel": "2",
+        "fetched_as": "''",
+        "fetched_etag": "''",
+        "accepted_as": "''",
+        "accepted_etag": "''",
         "state": "CASE WHEN n % 30000 = 0 THEN 'failed' WHEN n % 100 = 0 THEN 'rejected'"
         " ELSE 'accepted' END",
         "reason": "''",
         "attempts": "1",
         "sent_at": _ago("0"),
         "last_status": "200",
-        "submission_id": f"1 + n % {SUBMITIES}",
+        "submission": f"1 + n % {SUBMITIES}",
     }
 
 

@@ -81,6 +81,7 @@ def test_r37_publish_costs_its_row_and_touches_no_other(
     rows = Intent.objects.count()
 
     def measure() -> list[str]:
+        indexnow.travel_to(timezone.now() + timedelta(seconds=1))
         if not in_transaction:
             return queries_of_a_publish(news)
         with transaction.atomic():
@@ -116,12 +117,11 @@ def test_other_changes_cost_at_most_three_queries(
     indexnow: Any, news: Any, site: Any, change: str
 ) -> None:
     shelves = [publish(make_page(site.root_page, slug)) for slug in ("shelf-0", "shelf-1")]
-    pages = [publish(make_page(shelf, "page")) for shelf in shelves]
-    targets = iter(reversed(shelves))
-    fresh = iter(pages)
+    pages = iter([publish(make_page(shelf, "page")) for shelf in shelves])
+    targets = iter([publish(make_page(site.root_page, slug)) for slug in ("new-0", "new-1")])
 
     def measure() -> list[str]:
-        page = type(news).objects.get(pk=next(fresh).pk)
+        page = type(news).objects.get(pk=next(pages).pk)
         with CaptureQueriesContext(connection) as captured:
             if change == "move":
                 page.move(type(news).objects.get(pk=next(targets).pk), pos="last-child")
@@ -134,9 +134,6 @@ def test_other_changes_cost_at_most_three_queries(
                 page.view_restrictions.create(restriction_type="login")
         return [query["sql"] for query in captured]
 
-    if change == "move":
-        pages[1].slug = "page-1"
-        pages[1].save()
     assert len(cost_of(indexnow, measure)) <= 3
 
 
@@ -158,7 +155,7 @@ def test_scheduling_costs_at_most_four_queries(indexnow: Any, news: Any) -> None
 
 
 def test_r54_deleting_a_section_costs_at_most_two_statements_a_page(
-    indexnow: Any, site: Any
+    indexnow: Any, site: Any, clock_at: Any
 ) -> None:
     """R54: besides the savepoint of its row."""
     sections = []
@@ -266,12 +263,13 @@ def test_d16_broker_that_is_away_delays_and_loses_nothing(
     broker.actors[tasks.announce.actor_name] = tasks.announce
 
     publish(news)
-    indexnow.travel_to(Intent.objects.get().run_at)
+    events = Intent.objects.filter(kind="publish")
+    indexnow.travel_to(events.get().run_at)
     with caplog.at_level(logging.WARNING):
         tick_and_log_faults(DramatiqCourier())
 
     assert "interrupted" in caplog.text
-    untouched = Intent.objects.get()
+    untouched = events.get()
     assert (untouched.state, untouched.handed_at, untouched.handed_count) == ("planned", None, 0)
     assert indexnow.settled() == [URL]
     broker.close()
