@@ -12,7 +12,7 @@ from tests.admin.conftest import ADMIN
 from tests.admin.test_urls_report import shown
 from wagtail_indexnow.views import plots
 from wagtail_indexnow.views.plots import Plot
-from wagtail_indexnow.views.states import SubmissionState
+from wagtail_indexnow.views.states import SubmissionStateShown
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -20,7 +20,9 @@ NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 def plot_of(**figures: list[int]) -> Plot:
     days = [date(2026, 11, 1) + timedelta(days=number) for number in range(30)]
-    padded = {SubmissionState(key): [*row, *[0] * (30 - len(row))] for key, row in figures.items()}
+    padded = {
+        SubmissionStateShown(key): [*row, *[0] * (30 - len(row))] for key, row in figures.items()
+    }
     return Plot(title="Test", days=days, figures=padded)
 
 
@@ -38,9 +40,9 @@ class TestSubmissions:
         plot = plots.submissions(NOW)
 
         assert plot.days[0] == date(2026, 11, 1)
-        assert plot.figures[SubmissionState.ACCEPTED] == [7, *[0] * 28, 5]
-        assert plot.figures[SubmissionState.REJECTED][-1] == 1
-        assert plot.figures[SubmissionState.RETRYING][-1] == 2
+        assert plot.figures[SubmissionStateShown.ACCEPTED] == [7, *[0] * 28, 5]
+        assert plot.figures[SubmissionStateShown.REJECTED][-1] == 1
+        assert plot.figures[SubmissionStateShown.RETRYING][-1] == 2
 
     @pytest.mark.parametrize(
         ("zone", "day"), [("UTC", 30), ("Pacific/Auckland", 31), ("America/Los_Angeles", 30)]
@@ -52,7 +54,7 @@ class TestSubmissions:
             plot = plots.submissions(NOW)
 
         assert plot.days[-1] == date(2026, 11, 1) + timedelta(days=day - 1)
-        assert plot.figures[SubmissionState.ACCEPTED][-1] == 1
+        assert plot.figures[SubmissionStateShown.ACCEPTED][-1] == 1
 
     def test_midnight_of_the_reader_is_the_border(self, submission: Any) -> None:
         with timezone.override("Europe/Berlin"):
@@ -60,7 +62,7 @@ class TestSubmissions:
             submission(started_at=datetime(2026, 11, 29, 23, 0, tzinfo=UTC))
             plot = plots.submissions(NOW)
 
-        assert plot.figures[SubmissionState.ACCEPTED][-2:] == [1, 1]
+        assert plot.figures[SubmissionStateShown.ACCEPTED][-2:] == [1, 1]
 
     def test_day_of_the_clock_change_has_one_bar(self, submission: Any) -> None:
         with timezone.override("Europe/Berlin"):
@@ -68,7 +70,9 @@ class TestSubmissions:
                 submission(started_at=datetime(2026, 10, 24, tzinfo=UTC) + timedelta(hours=hour))
             plot = plots.submissions(datetime(2026, 10, 31, tzinfo=UTC))
 
-        assert plot.figures[SubmissionState.ACCEPTED][plot.days.index(date(2026, 10, 25))] == 25
+        assert (
+            plot.figures[SubmissionStateShown.ACCEPTED][plot.days.index(date(2026, 10, 25))] == 25
+        )
 
 
 class TestGeometry:

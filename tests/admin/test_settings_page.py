@@ -146,9 +146,9 @@ class TestKeys:
 class TestPauses:
     @pytest.fixture
     def paused(self, home: Page, clock_at: Any) -> Channel:
-        channels.ensure("engine", [HOST])
+        channels.ensure([("engine", ""), ("engine", HOST)])
         until = timezone.now() + timedelta(hours=6)
-        channels.hold("engine", HOST, reason="key_refused", until=until)
+        channels.pause_host("engine", HOST, reason="key_refused", until=until)
         return Channel.objects.get(host=HOST)
 
     def test_show_reason_and_end(self, superuser: Client, paused: Channel) -> None:
@@ -158,7 +158,7 @@ class TestPauses:
         assert "Dec. 1, 2026 15:00" in page
 
     def test_of_a_whole_engine_says_so(self, superuser: Client, paused: Channel) -> None:
-        channels.hold("engine", "", reason="rate_limited", until=timezone.now())
+        channels.pause_host("engine", "", reason="rate_limited", until=timezone.now())
 
         assert "All sites" in shown(superuser, report=SETTINGS)
 
@@ -199,9 +199,9 @@ class TestDashboard:
     @pytest.fixture
     def paused(self, home: Page, indexnow: Any, clock_at: Any) -> None:
         indexnow.work()
-        channels.ensure("engine", [HOST])
+        channels.ensure([("engine", ""), ("engine", HOST)])
         until = timezone.now() + timedelta(hours=6)
-        channels.hold("engine", HOST, reason="key_refused", until=until)
+        channels.pause_host("engine", HOST, reason="key_refused", until=until)
 
     def test_says_what_to_do(self, superuser: Client, paused: None) -> None:
         page = shown(superuser, report="/admin/")

@@ -198,8 +198,8 @@ class TestStates:
         tracked(news, "paused", host="shop.example.com", state="pending", not_before=now)
         tracked(news, "engine", endpoint="other", state="pending", not_before=now)
         until = now + timedelta(hours=1)
-        channels.hold("engine", "shop.example.com", reason="key_refused", until=until)
-        channels.hold("other", "", reason="rate_limited", until=until)
+        channels.pause_host("engine", "shop.example.com", reason="key_refused", until=until)
+        channels.pause_host("other", "", reason="rate_limited", until=until)
 
     @pytest.mark.parametrize(
         ("state", "found"),

@@ -35,7 +35,7 @@ def submit(tracked: Any, submission: Any) -> Submit:
     def make(page: Page, *, ago: timedelta, status: int = 200, **visits: timedelta) -> TrackedUrl:
         at = timezone.now() - ago
         post = submission(started_at=at, finished_at=at)
-        row: TrackedUrl = tracked(page, submission_id=post.pk, sent_at=at, changed_at=at)
+        row: TrackedUrl = tracked(page, submission=post.pk, sent_at=at, changed_at=at)
         for crawler, delay in visits.items():
             Visit.objects.create(
                 submission=post.pk,

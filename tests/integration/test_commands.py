@@ -36,9 +36,9 @@ def test_b13_new_key_ends_the_hold_of_the_refused_one(
     indexnow: Any, site: Any, clock_at: Any
 ) -> None:
     keys.key_for(HOST)
-    channels.ensure("engine", [HOST])
+    channels.ensure([("engine", ""), ("engine", HOST)])
     until = keys.clock.now() + keys.PROOF_LASTS
-    channels.hold("engine", HOST, reason="key_refused", until=until)
+    channels.pause_host("engine", HOST, reason="key_refused", until=until)
 
     rotate()
 

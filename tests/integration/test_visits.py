@@ -54,7 +54,7 @@ def submitted(url: str = URL, *, change: str = "updated", ago: timedelta | None 
         state="accepted",
         urls=[url],
     )
-    channels.ensure("engine", [HOST])
+    channels.ensure([("engine", ""), ("engine", HOST)])
     TrackedUrl.objects.update_or_create(
         endpoint="engine",
         url_hash=url_hash(url),
@@ -65,7 +65,7 @@ def submitted(url: str = URL, *, change: str = "updated", ago: timedelta | None 
             "state": "accepted",
             "changed_at": started_at,
             "sent_at": started_at,
-            "submission_id": submission.pk,
+            "submission": submission.pk,
         },
     )
     return submission.pk

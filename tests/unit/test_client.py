@@ -436,7 +436,7 @@ def test_only_the_client_knows_httpx() -> None:
 
 def test_c10_there_is_no_get_mode() -> None:
     # No object: DESIGN has POST only, so nothing needs escaping into a query.
-    assert [name for name in dir(client) if name.startswith("submit")] == ["submit"]
+    assert [name for name in dir(client) if name.startswith("post_")] == ["post_urls"]
 
 
 def test_large_lists_are_json_too(engine: Engine) -> None:
