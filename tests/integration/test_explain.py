@@ -262,7 +262,7 @@ class TestCommand:
         publish(news)
         indexnow.settle()
 
-        assert "waiting; waits until Dec. 1, 2026 11:00" in told(str(news.pk))
+        assert "pending; waits until Dec. 1, 2026 11:00" in told(str(news.pk))
         assert "The engine asked us to slow down." in told(str(news.pk))
 
     def test_speaks_json(self, indexnow: Any, news: Any) -> None:

@@ -61,6 +61,8 @@ def one(name: str, *, live: bool = False) -> Finding:
 
 
 def test_everything_that_was_seen_at_work_is_fine(indexnow: Any, healthy: Any) -> None:
+    indexnow.audit()
+
     assert {finding.name: finding.ok for finding in findings()} == {
         "switched_on": True,
         "key_file": None,
@@ -68,6 +70,7 @@ def test_everything_that_was_seen_at_work_is_fine(indexnow: Any, healthy: Any) -
         "relay": True,
         "worker": True,
         "publish_scheduled": None,
+        "audit": True,
         "pending": True,
         "last_response": True,
     }
