@@ -41,7 +41,7 @@ def test_page_kept_out_of_the_sitemap(home: Any, indexnow_submissions: Submissio
 
     indexnow_submissions.collect()
     assert [(item.url, item.change) for item in indexnow_submissions] == [
-        (f"{ROOT}thanks/", "removed")
+        (f"{ROOT}thanks/", "updated")
     ]
 
 

@@ -228,14 +228,18 @@ def test_url_changes_tell_translations(
     assert changes()[FR] != "removed"
 
 
-def test_go_live_tells_translations(indexnow: Any, news: Any) -> None:
-    page = news.get_latest_revision_as_object()
+@pytest.mark.parametrize("is_new", [True, False], ids=["new", "update"])
+def test_go_live_tells_translations_only_of_a_new_page(
+    is_new: bool, indexnow: Any, news: Any
+) -> None:
+    page = translate(news, "de", live=False) if is_new else news
+    page = page.get_latest_revision_as_object()
     page.go_live_at = T1
     page.save_revision().publish()
     indexnow.travel_to(T1 + timedelta(seconds=20))
     call_command("publish_scheduled")
 
-    assert indexnow.settled() == [EN, FR]
+    assert indexnow.settled() == ([DE, EN, FR] if is_new else [EN])
 
 
 def test_private_and_draft_translations_are_not_told_along(

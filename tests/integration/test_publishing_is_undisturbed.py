@@ -96,22 +96,6 @@ def test_r37_publish_costs_its_row_and_touches_no_other(
     assert Intent.objects.count() == rows + 1
 
 
-def test_r37_publish_of_a_schedule_leaves_its_go_live_alone(indexnow: Any, news: Any) -> None:
-    """R37: a worker may be ending the go-lives that are due, in whatever order."""
-    news.go_live_at = timezone.now() + timedelta(hours=1)
-    revision = news.save_revision()
-    revision.publish()
-    indexnow.travel_to(news.go_live_at)
-    [before] = Intent.objects.values()
-    with CaptureQueriesContext(connection) as captured:
-        type(revision).objects.get(pk=revision.pk).publish()
-
-    ours = [query["sql"] for query in captured if "indexnow" in query["sql"]]
-    assert [query.split()[0] for query in ours] == ["INSERT"], ours
-    assert Intent.objects.get(kind="go_live").version == before["version"]
-    assert list(Intent.objects.filter(kind="go_live").values()) == [before]
-
-
 @pytest.mark.parametrize("change", ["move", "rename", "unpublish", "restrict"])
 def test_other_changes_cost_at_most_three_queries(
     indexnow: Any, news: Any, site: Any, change: str
