@@ -36,7 +36,6 @@ def add_history(count: int) -> None:
         at = now - timedelta(seconds=number)
         intent = _go_live(first + number, at, at)
         intent.run_at, intent.state, intent.finished_at = None, IntentState.ANNOUNCED, at
-        intent.published_at = at
         rows.append(intent)
     Intent.objects.bulk_create(rows, batch_size=2_000)
     _multiply(count)

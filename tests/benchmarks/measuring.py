@@ -14,7 +14,14 @@ from django.test import override_settings
 from wagtail.models import Page, Revision
 
 from tests.acceptance.stage import Stage
-from wagtail_indexnow.models import Channel, Intent, Submission, TrackedUrl
+from wagtail_indexnow.models import (
+    Channel,
+    CheckedPage,
+    Intent,
+    PublicUrl,
+    Submission,
+    TrackedUrl,
+)
 
 Row = tuple[str, str, str]  # what, figure, remark
 HOST = "www.example.com"
@@ -35,7 +42,7 @@ def site(stage: Stage, **indexnow: Any) -> Iterator[None]:
 
 def forget() -> None:
     """Empty the ledger, and leave nothing of earlier pages that reconciliation would find."""
-    for model in (TrackedUrl, Submission, Channel, Intent):
+    for model in (TrackedUrl, Submission, Channel, Intent, PublicUrl, CheckedPage):
         model.objects.all()._raw_delete("default")
     Revision.objects.update(approved_go_live_at=None)
     Page.objects.update(live=False)

@@ -87,6 +87,7 @@ def test_w10_alias_of_a_scheduled_draft_is_under_embargo(
 
     assert Page.objects.get(pk=alias.pk).live
     assert indexnow.settled() == []
+    assert Intent.objects.filter(reason="embargoed").exists() is aliases
     indexnow.travel_to(T1 + timedelta(seconds=20))
     call_command("publish_scheduled")
     assert indexnow.settled() == ([ALIAS, SOURCE] if aliases else [SOURCE])

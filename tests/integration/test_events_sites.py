@@ -10,7 +10,8 @@ from wagtail.models import Page, Site
 
 from tests.factories import make_page, make_site, publish
 from tests.testapp.models import CalendarPage, ListedUrlsPage, OwnUrlPage
-from wagtail_indexnow.models import Intent, Submission, TrackedUrl
+from wagtail_indexnow.models import Channel, Intent, PublicUrl, Submission, TrackedUrl
+from wagtail_indexnow.pages import audits
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = "https://www.example.com/en/"
@@ -163,12 +164,16 @@ def test_b05_copy_of_production_on_staging_sends_nothing(
     """Same rows, `DEBUG` off, hosts of its own: and the copied rows stay as they are."""
     settings.ALLOWED_HOSTS = [*allowed, "testserver"]
     before = list(TrackedUrl.objects.values())
+    known = list(PublicUrl.objects.values())
     editor.publish(live)
+    assert indexnow.settled() == []
+    assert last_reason() == "foreign_host"
     editor.unpublish(live)
     editor.delete(live)
 
     assert indexnow.settled(minutes=600) == []
     assert list(TrackedUrl.objects.values()) == before
+    assert list(PublicUrl.objects.values()) == known
     assert not Intent.objects.planned().exists()
 
 
@@ -179,6 +184,7 @@ def test_b05_url_that_waited_in_the_copied_rows_is_not_sent(
     settings.ALLOWED_HOSTS = ["*"]
 
     assert indexnow.settled(minutes=600) == []
+    assert Channel.objects.get(host="www.example.com").pause_reason == "foreign_host"
 
 
 def test_hosts_setting_speaks_for_a_headless_site(indexnow: Any, news: Any, settings: Any) -> None:
@@ -236,7 +242,9 @@ def test_dry_run_does_everything_but_the_post(indexnow: Any, news: Any) -> None:
     indexnow.configure(DRY_RUN=True)
     page = publish(news)
     assert indexnow.settled() == []
-    assert TrackedUrl.objects.get().reason == "dry_run"
+    row = TrackedUrl.objects.get()
+    assert (row.state, row.reason) == ("skipped", "dry_run")
+    assert Submission.objects.get().urls == [NEWS]
     indexnow.configure(DRY_RUN=False)
     assert indexnow.settled(minutes=120) == []
     publish(page)
@@ -301,6 +309,7 @@ def test_routable_page_tells_the_sub_pages_of_its_sitemap(
 
 def test_hook_changes_the_list_in_place(indexnow: Any, news: Any) -> None:
     def add_amp(page: Any, urls: list[str]) -> None:
+        assert page.specific_class is type(page)
         urls.append(f"{urls[0]}amp/")
 
     with hooks.register_temporarily("construct_indexnow_urls", add_amp):
@@ -318,7 +327,7 @@ def test_w36_hook_that_empties_the_list_opts_a_page_out(indexnow: Any, live: Any
     with hooks.register_temporarily("construct_indexnow_urls", hide):
         publish(live)
         assert indexnow.settled() == [NEWS]
-        assert changes() == {NEWS: "removed"}
+        assert changes() == {NEWS: "updated"}
         later(indexnow)
         publish(live)
         assert indexnow.settled() == []
@@ -345,7 +354,8 @@ def test_non_ascii_slug_is_percent_encoded_once(
     assert indexnow.settled() == [f"{ROOT}gr%C3%B6%C3%9Fe/"]
     later(indexnow)
     long_ago = timezone.now() - timedelta(days=400)
-    make_page(page, "für", live=True, first_published_at=long_ago)
+    child = make_page(page, "für", live=True, first_published_at=long_ago)
+    audits.record([child.pk])
     page.refresh_from_db()
     publish(page, slug="maß")
 

@@ -41,7 +41,7 @@ def test_history_goes_after_retention_days_and_tracked_urls_stay(
     later(indexnow, days=2)
     run_maintenance()
 
-    assert [intent.state for intent in events().all()] == ["planned"]
+    assert [intent.state for intent in events()] == ["planned"]
     assert not Submission.objects.exists()
     known = TrackedUrl.objects.get()
     # It still says that it was in a POST.

@@ -21,7 +21,6 @@ from wagtail_indexnow.diagnostics.explanation import explain, status_sentence
 from wagtail_indexnow.diagnostics.health import findings
 from wagtail_indexnow.models import Intent, TrackedUrl
 from wagtail_indexnow.pages.model import page_model
-from wagtail_indexnow.relay.dispatch import run_maintenance
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 HOME = "https://www.example.com/en/"
@@ -167,10 +166,11 @@ def test_publish_in_the_admin(indexnow: Any, news: Any, editor: Any) -> None:
 
 
 def test_import_past_all_signals_is_found(indexnow: Any, news: Any) -> None:
+    indexnow.audit()
     now = timezone.now()
     page_model().objects.filter(pk=news.pk).update(live=True, last_published_at=now)
 
-    run_maintenance()
+    indexnow.audit()
 
     assert indexnow.settled() == [NEWS]
 

@@ -31,7 +31,8 @@ from example_site.engine import Engine
 from tests.conftest import IndexNow
 from tests.factories import make_page, make_site
 from tests.testapp.models import ArticlePage
-from wagtail_indexnow.models import Intent, TrackedUrl
+from wagtail_indexnow.models import Intent, PublicUrl, TrackedUrl
+from wagtail_indexnow.pages import audits
 from wagtail_indexnow.relay.dispatch import run_maintenance
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
@@ -77,6 +78,7 @@ class Editing(RuleBasedStateMachine):
             self.hide_or_show(number)
         for number in live:
             self.publish(number)
+        audits.record([self.home_id])
         self.settle()
 
     def teardown(self) -> None:
@@ -192,11 +194,14 @@ class Editing(RuleBasedStateMachine):
         }
         assert not wrong, f"told as what it is not: {wrong}"
         self.known.public = public
+        inventory = PublicUrl.objects.exclude(page_id=self.home_id).values_list("url", "page_id")
+        assert sorted(inventory) == sorted((url, pk) for url, (pk, _at) in public.items())
 
     @invariant()
     def every_intent_has_an_end_or_a_due_time(self) -> None:
         for row in Intent.objects.all():
             assert (row.state == "planned") == (row.run_at is not None), row
+            assert row.reason != "page_error", row
             assert (row.finished_at is None) == (row.state == "planned"), row
 
     @precondition(lambda self: self.ids)

@@ -17,6 +17,7 @@ from tests.testapp.models import OwnUrlPage
 from wagtail_indexnow.ledger import intents
 from wagtail_indexnow.management import selections
 from wagtail_indexnow.models import Intent, TrackedUrl
+from wagtail_indexnow.pages import audits
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOME = "https://www.example.com/en/"
@@ -140,11 +141,12 @@ def test_removed_page_can_be_submitted(indexnow: Any, tree: Any) -> None:
 
 
 def test_section_submitted_after_a_move_loses_no_former_url(indexnow: Any, tree: Any) -> None:
-    """A move that is not announced yet stays complete, also for pages never told before."""
+    """A move that is not announced yet stays complete, also of pages that an audit recorded."""
     fields = {"live": True, "first_published_at": LONG_AGO, "last_published_at": LONG_AGO}
     top = make_page(tree.get_parent(), "top", **fields)
     child = make_page(top, "child", **fields)
     make_page(child, "leaf", **fields)
+    audits.record()
 
     Page.objects.get(pk=top.pk).move(Page.objects.get(pk=tree.pk), "last-child")
     submit(str(child.pk), subtree=True)

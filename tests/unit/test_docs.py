@@ -17,7 +17,15 @@ from django.utils.module_loading import import_string
 
 import wagtail_indexnow
 from wagtail_indexnow import conf, constants, log_actions, payloads, permissions
-from wagtail_indexnow.models import Channel, HostKey, Intent, Submission, TrackedUrl
+from wagtail_indexnow.models import (
+    Channel,
+    CheckedPage,
+    HostKey,
+    Intent,
+    PublicUrl,
+    Submission,
+    TrackedUrl,
+)
 from wagtail_indexnow.routes import key_route_problem
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -188,7 +196,7 @@ def test_no_command_is_made_up() -> None:
 def test_commands_are_called_by_their_names_everywhere() -> None:
     for path in TEXTS:
         for name in re.findall(
-            r"\bindexnow_(?:check|explain|submit|relay|rotate)\w*", text_of(path)
+            r"\bindexnow_(?:audit|check|explain|submit|relay|rotate)\w*", text_of(path)
         ):
             assert name in {*COMMANDS, "indexnow_submissions"}, f"{name_of(path)}: {name}"
 
@@ -198,10 +206,10 @@ def text_of(path: Path) -> str:
 
 
 def test_every_finding_of_the_check_is_documented() -> None:
-    tree = ast.parse((PACKAGE / "health.py").read_text())
     names = {
         keyword.value.value
-        for node in ast.walk(tree)
+        for path in (PACKAGE / "diagnostics").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "Finding"
         for keyword in node.keywords
         if keyword.arg == "name" and isinstance(keyword.value, ast.Constant)
@@ -229,6 +237,8 @@ def test_check_ids_are_right_everywhere() -> None:
     ("title", "model"),
     [
         ("Intent", Intent),
+        ("CheckedPage", CheckedPage),
+        ("PublicUrl", PublicUrl),
         ("TrackedUrl", TrackedUrl),
         ("Submission", Submission),
         ("Channel", Channel),

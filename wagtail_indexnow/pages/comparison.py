@@ -164,13 +164,6 @@ class Check:
                 if change.is_gone or change.change == Change.ADDED
             }
             shared = inventory.sharers(touched, exclude=group)
-            # A page in this very check may gain the URL that another one loses.
-            shared |= {
-                page_id: url
-                for page_id in set(self._urls) - group
-                for url in self.urls(page_id)
-                if url in touched
-            }
             self.read({pk: self.events[touched[url]] for pk, url in shared.items()})
             pending = {pk for pk in shared if pk not in self.faults} - group
             group |= pending

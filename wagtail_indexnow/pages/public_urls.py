@@ -23,7 +23,6 @@ from wagtail.models import Site
 from .. import hosts
 from ..conf import conf
 from ..constants import Reason
-from .model import page_model
 
 HOOK = "construct_indexnow_urls"
 
@@ -47,9 +46,6 @@ class Routing:
         # Wagtail keeps root paths for an hour, past changes that it does not see.
         Site.clear_site_root_paths_cache()
         self._requests: dict[int, HttpRequest] = {}
-        # Carries the root paths from page to page, and prefers no site where several match.
-        self._nowhere = HttpRequest()
-        self._nowhere._wagtail_site = None  # type: ignore[attr-defined]
 
     def public_urls(self, page: Any) -> PageUrls:
         """Return the URLs of a specific page that may be submitted from here.
@@ -96,13 +92,18 @@ class Routing:
         return urls
 
     @cached_property
+    def _roots(self) -> list[Any]:
+        # The most specific first, then the default site, then by host name.
+        return list(Site.get_site_root_paths())
+
+    @cached_property
     def _sites(self) -> dict[int, Site]:
         return {site.pk: site for site in Site.objects.all()}
 
     def _request(self, page: Any) -> HttpRequest | None:
-        """Return a request for the site that a page stands in, whatever its type says."""
-        parts = page_model().get_url_parts(page, self._nowhere)
-        site = self._sites.get(parts[0]) if parts else None
+        """Return a request for the site that a page stands in, as Wagtail chooses among several."""
+        above = (root for root in self._roots if page.url_path.startswith(root.root_path))
+        site = next((self._sites.get(root.site_id) for root in above), None)
         if site is None:
             return None
         if site.pk not in self._requests:

@@ -1,7 +1,8 @@
-"""Two workers that look at the same page at the same time, and trees that change meanwhile."""
+"""Two workers that check the same page at the same time, and trees that change meanwhile."""
 
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django.utils import timezone
@@ -10,13 +11,14 @@ from wagtail.models import Page, PageViewRestriction
 from example_site.engine import Answer
 from tests.factories import make_page, publish
 from tests.testapp.models import ArticlePage
-from wagtail_indexnow.constants import Change, Reason
-from wagtail_indexnow.ledger import tracked_urls
+from wagtail_indexnow.constants import Change, Kind, Reason
+from wagtail_indexnow.exceptions import OutdatedError
+from wagtail_indexnow.ledger import intents, inventory, tracked_urls
 from wagtail_indexnow.ledger.tracked_urls import Marked
 from wagtail_indexnow.models import Intent, TrackedUrl
-from wagtail_indexnow.pages import announcing, subtrees
+from wagtail_indexnow.pages import announcing, audits, subtrees
+from wagtail_indexnow.pages.comparison import Check
 from wagtail_indexnow.payloads import IntentRef
-from wagtail_indexnow.relay import reconciliation
 from wagtail_indexnow.relay.dispatch import tick
 from wagtail_indexnow.relay.senders import InlineCourier
 from wagtail_indexnow.submission import claims
@@ -35,36 +37,83 @@ def ref(intent: Intent) -> IntentRef:
     return IntentRef(key=intent.key, page_id=intent.page_id)
 
 
-def test_slow_look_does_not_overwrite_a_newer_one(
-    indexnow: Any, news: Any, monkeypatch: pytest.MonkeyPatch
+class Overtaken(Check):
+    """A check whose worker is slow: `meanwhile` happens once it has read its pages."""
+
+    meanwhile: ClassVar[list[Callable[[], None]]] = []
+
+    def read(self, events: Any) -> None:
+        super().read(events)
+        if self.meanwhile:
+            self.meanwhile.pop()()
+
+
+@pytest.fixture
+def overtaken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Callable[[], None]]]:
+    monkeypatch.setattr(announcing, "Check", Overtaken)
+    yield Overtaken.meanwhile
+    Overtaken.meanwhile.clear()
+
+
+def test_slow_check_does_not_overwrite_a_newer_one(
+    indexnow: Any, news: Any, overtaken: list[Callable[[], None]]
 ) -> None:
     """The page goes off and on again while a slow worker still has it as off."""
     publish(news)
     indexnow.settled()
-    page = ArticlePage.objects.get(pk=news.pk)
-    page.unpublish()
+    ArticlePage.objects.get(pk=news.pk).unpublish()
     removal = Intent.objects.get(kind="remove")
     indexnow.travel_to(removal.run_at)
-    read = announcing.Look
 
-    def slow(*args: Any, **kwargs: Any) -> Any:
-        look = read(*args, **kwargs)
-        monkeypatch.setattr(announcing, "Look", read)
+    def publish_again() -> None:
         publish(ArticlePage.objects.get(pk=news.pk))
         again = Intent.objects.filter(kind="publish").latest("pk")
         indexnow.travel_to(again.run_at + timedelta(seconds=1))
-        tracked_urls.mark(
-            [Marked(url=URL, host=HOST, change=Change.UPDATED, page_id=news.pk)],
-            now=timezone.now(),
-        )
-        return look
+        announcing.announce_intents([ref(again)])
 
-    monkeypatch.setattr(announcing, "Look", slow)
-
-    announcing.announce([ref(removal)])
+    overtaken.append(publish_again)
+    announcing.announce_intents([ref(removal)])
 
     row = TrackedUrl.objects.get()
     assert (row.change, row.state) == ("updated", "pending")
+    assert indexnow.settled() == [URL]
+    assert not Intent.objects.open().exists()
+
+
+def test_page_that_two_workers_check_for_the_first_time_is_marked_once(
+    indexnow: Any, news: Any, overtaken: list[Callable[[], None]]
+) -> None:
+    """Neither finds a row of the page to lock: the second one's insert decides."""
+    publish(news)
+    publication = Intent.objects.get()
+    manual = intents.insert(Kind.MANUAL, page=news)
+    indexnow.travel_to(manual.run_at)
+
+    overtaken.append(lambda: announcing.announce_intents([ref(manual)]))
+    announcing.announce_intents([ref(publication)])
+
+    assert TrackedUrl.objects.get().change == "added"
+    assert {row.state for row in Intent.objects.all()} == {"announced"}
+    assert indexnow.settled() == [URL]
+
+
+def test_audit_that_an_event_overtakes_plans_nothing_for_its_page(
+    indexnow: Any, news: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexnow.audit()
+    ArticlePage.objects.filter(pk=news.pk).update(live=True)
+    compare = audits._compare
+
+    def overtaken(page_ids: list[int]) -> Any:
+        found = compare(page_ids)
+        if not Intent.objects.filter(page_id=news.pk).exists():
+            intents.insert(Kind.PUBLISH, page=news)
+        return found
+
+    monkeypatch.setattr(audits, "_compare", overtaken)
+    indexnow.audit()
+
+    assert [row.kind for row in Intent.objects.filter(page_id=news.pk)] == ["publish"]
     assert indexnow.settled() == [URL]
 
 
@@ -126,37 +175,10 @@ def test_url_whose_answer_was_lost_is_told_as_removed(indexnow: Any, news: Any) 
     assert TrackedUrl.objects.get().change == "removed"
 
 
-def test_removals_of_hosts_that_are_not_served_are_not_planned_for_ever(
-    indexnow: Any, news: Any, settings: Any
-) -> None:
-    publish(news)
-    indexnow.settled()
-    settings.ALLOWED_HOSTS = ["elsewhere.example"]
-    Page.objects.filter(pk=news.pk).update(live=False)
-    planned = Intent.objects.count()
-
-    reconciliation.reconcile()
-
-    assert Intent.objects.count() == planned
-
-
-def test_go_live_far_ahead_hides_no_removal(indexnow: Any, news: Any) -> None:
-    publish(news)
-    indexnow.settled()
-    page = ArticlePage.objects.get(pk=news.pk)
-    page.go_live_at = datetime(2027, 12, 1, tzinfo=timezone.now().tzinfo)
-    page.save_revision().publish()
-    Page.objects.filter(pk=news.pk).update(live=False)
-
-    reconciliation.reconcile()
-
-    assert indexnow.settled() == [URL]
-
-
 @pytest.mark.parametrize(
     ("losses", "is_at_once"), [(1, True), (5, False)], ids=["once", "until its next hand-over"]
 )
-def test_section_that_others_tell_of_meanwhile_is_looked_at_again(
+def test_section_that_others_check_meanwhile_is_checked_again(
     indexnow: Any,
     site: Any,
     news: Any,
@@ -173,17 +195,17 @@ def test_section_that_others_tell_of_meanwhile_is_looked_at_again(
     indexnow.settled()
     indexnow.travel_to(timezone.now() + timedelta(hours=1))
     Page.objects.get(pk=section.pk).move(Page.objects.get(pk=news.pk), pos="last-child")
-    mark, lost = tracked_urls.mark, []
+    replace, lost = inventory.replace, []
 
-    def losing(marks: Any, *, now: datetime) -> None:
+    def losing(*args: Any, now: datetime) -> None:
         # The first chunk is done by then.
         if TrackedUrl.objects.filter(url__startswith=URL + "section/").exists():
             lost.append(timezone.now())
             if len(lost) <= losses:
-                raise tracked_urls.OutdatedError
-        mark(marks, now=now)
+                raise OutdatedError
+        replace(*args, now=now)
 
-    monkeypatch.setattr(tracked_urls, "mark", losing)
+    monkeypatch.setattr(inventory, "replace", losing)
 
     told = indexnow.settled(minutes=60)
 
