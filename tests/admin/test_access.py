@@ -304,7 +304,7 @@ def test_someone_without_the_admin_is_kept_out(home: Page) -> None:
 def test_held_channel_of_another_endpoint_is_found_by_its_own_key(
     ids: dict[str, Any], superuser: Client
 ) -> None:
-    channels.ensure("other", [HOST])
+    channels.ensure([("other", ""), ("other", HOST)])
 
     superuser.post(f"{ADMIN}settings/holds/{ids['hold']}/release/")
 

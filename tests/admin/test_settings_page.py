@@ -144,9 +144,9 @@ class TestKeys:
 class TestHolds:
     @pytest.fixture
     def hold(self, home: Page, clock_at: Any) -> Channel:
-        channels.ensure("engine", [HOST])
+        channels.ensure([("engine", ""), ("engine", HOST)])
         until = timezone.now() + timedelta(hours=6)
-        channels.hold("engine", HOST, reason="key_refused", until=until)
+        channels.pause_host("engine", HOST, reason="key_refused", until=until)
         return Channel.objects.get(host=HOST)
 
     def test_show_cause_and_end(self, superuser: Client, hold: Channel) -> None:
@@ -156,7 +156,7 @@ class TestHolds:
         assert "Dec. 1, 2026 15:00" in page
 
     def test_of_a_whole_engine_says_so(self, superuser: Client, hold: Channel) -> None:
-        channels.hold("engine", "", reason="rate_limited", until=timezone.now())
+        channels.pause_host("engine", "", reason="rate_limited", until=timezone.now())
 
         assert "All sites" in shown(superuser, report=SETTINGS)
 
@@ -164,7 +164,9 @@ class TestHolds:
         superuser.post(f"{SETTINGS}holds/{hold.pk}/release/")
 
         hold.refresh_from_db()
-        assert (hold.pause_reason, hold.not_before) == ("", timezone.now())
+        # Never before the host's next turn after the POST that raised the pause.
+        next_turn = timezone.now() + timedelta(seconds=60)
+        assert (hold.pause_reason, hold.not_before) == ("", next_turn)
         assert ModelLogEntry.objects.get().action == "wagtail_indexnow.resume"
         assert "Nothing is held." in shown(superuser, report=SETTINGS)
 
@@ -197,9 +199,9 @@ class TestDashboard:
     @pytest.fixture
     def trouble(self, home: Page, indexnow: Any, clock_at: Any) -> None:
         indexnow.work()
-        channels.ensure("engine", [HOST])
+        channels.ensure([("engine", ""), ("engine", HOST)])
         until = timezone.now() + timedelta(hours=6)
-        channels.hold("engine", HOST, reason="key_refused", until=until)
+        channels.pause_host("engine", HOST, reason="key_refused", until=until)
 
     def test_says_what_to_do(self, superuser: Client, trouble: None) -> None:
         page = shown(superuser, report="/admin/")

@@ -126,7 +126,7 @@ class TestSentence:
         ("state", "reason", "sentence"),
         [
             ("rejected", "unprocessable", "engine did not take 1 URL. The engine rejected the"),
-            ("failed", "expired", "engine did not take 1 URL. The page had expired, or the time"),
+            ("failed", "gave_up", "engine did not take 1 URL. Given up after repeated attempts."),
             ("skipped", "dry_run", "1 URL was not sent to engine. Dry run"),
         ],
     )
@@ -262,7 +262,7 @@ class TestCommand:
         publish(news)
         indexnow.settle()
 
-        assert "waiting; waits until Dec. 1, 2026 11:00" in told(str(news.pk))
+        assert "pending; waits until Dec. 1, 2026 11:00" in told(str(news.pk))
         assert "The engine asked us to slow down." in told(str(news.pk))
 
     def test_speaks_json(self, indexnow: Any, news: Any) -> None:

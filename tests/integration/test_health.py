@@ -345,10 +345,11 @@ class TestWorkers:
 
     def test_url_that_waits_too_long(self, indexnow: Any, healthy: Any) -> None:
         TrackedUrl.objects.update(state="pending", not_before=timezone.now())
+        channels.compare()
         indexnow.travel_to(timezone.now() + timedelta(minutes=40))
         assert one("pending").ok is False
 
-        channels.hold(
+        channels.pause_host(
             "engine", HOST, reason="rate_limited", until=timezone.now() + timedelta(hours=1)
         )
         assert one("pending").ok is None
@@ -401,12 +402,12 @@ class TestAnswers:
 
     def test_b13_refused_key_says_how_to_rotate(self, indexnow: Any, healthy: Any) -> None:
         until = timezone.now() + timedelta(hours=1)
-        channels.hold("engine", HOST, reason="key_refused", until=until)
+        channels.pause_host("engine", HOST, reason="key_refused", until=until)
 
         assert one("pause").fix.endswith("indexnow_rotate_key www.example.com")
 
     def test_hold_that_is_over_waits_for_its_proof(self, indexnow: Any, healthy: Any) -> None:
-        channels.hold("engine", HOST, reason="rate_limited", until=timezone.now())
+        channels.pause_host("engine", HOST, reason="rate_limited", until=timezone.now())
         Channel.objects.update(not_before=timezone.now() - timedelta(minutes=1))
 
         assert one("pause").ok is None
@@ -421,7 +422,7 @@ class TestAnswers:
         assert TrackedUrl.objects.get().state == "pending"
 
     def test_channel_without_any_answer(self, indexnow: Any, healthy: Any) -> None:
-        channels.ensure("engine", ["new.example.com"])
+        channels.ensure([("engine", ""), ("engine", "new.example.com")])
 
         found = {item.subject: item.ok for item in named("last_response")}
         assert found == {"engine new.example.com": None, "engine www.example.com": True}

@@ -53,7 +53,7 @@ def test_url_that_nothing_keeps_back_goes_next(news: Any) -> None:
 @pytest.mark.parametrize("reason", [Reason.OTHER_INSTALLATION, Reason.RATE_LIMITED])
 def test_url_behind_a_hold_names_it_everywhere(news: Any, host: str, reason: Reason) -> None:
     until = timezone.now() + HOUR
-    channels.hold("engine", host, reason=reason, until=until)
+    channels.pause_host("engine", host, reason=reason, until=until)
 
     assert said(news).startswith(f"{reason.label} Not before Dec. 1, 2026 10:0")
     assert str(reason.label) in status_sentence(news)
@@ -67,7 +67,7 @@ def test_url_behind_a_hold_names_it_everywhere(news: Any, host: str, reason: Rea
 def test_hold_whose_time_is_over_is_named_until_it_is_proved_otherwise(
     indexnow: Any, news: Any
 ) -> None:
-    channels.hold("engine", "www.example.com", reason=Reason.KEY_FILE, until=timezone.now())
+    channels.pause_host("engine", "www.example.com", reason=Reason.KEY_FILE, until=timezone.now())
     indexnow.travel_to(timezone.now() + HOUR)
 
     assert said(news) == f"{Reason.KEY_FILE.label} Goes with the next submission."
@@ -88,7 +88,8 @@ def test_url_behind_another_ones_submission_says_so(indexnow: Any, news: Any, si
     indexnow.work()
     later = publish(make_page(site.root_page, "later"))
     announce(indexnow)
-    channels.take_slot("engine", "www.example.com")
+    [sent] = Channel.objects.filter(host="www.example.com")
+    assert sent.not_before > timezone.now()  # the interval of its last submission
 
     assert said(later).startswith("Submissions to its site keep a distance. Not before")
 
@@ -96,7 +97,7 @@ def test_url_behind_another_ones_submission_says_so(indexnow: Any, news: Any, si
 def test_own_reason_and_hold_are_said_once_each(indexnow: Any, news: Any) -> None:
     indexnow.engine.answer(Answer(status=429, headers={"Retry-After": "7200"}))
     indexnow.work()
-    channels.hold(
+    channels.pause_host(
         "engine", "www.example.com", reason=Reason.KEY_FILE, until=timezone.now() + 3 * HOUR
     )
 
@@ -107,7 +108,7 @@ def test_own_reason_and_hold_are_said_once_each(indexnow: Any, news: Any) -> Non
 def test_ended_url_waits_for_nothing(indexnow: Any, news: Any) -> None:
     indexnow.engine.answer(Answer(status=422))
     indexnow.work()
-    channels.hold("engine", "", reason=Reason.RATE_LIMITED, until=timezone.now() + HOUR)
+    channels.pause_host("engine", "", reason=Reason.RATE_LIMITED, until=timezone.now() + HOUR)
 
     assert said(news) == Reason.UNPROCESSABLE.label
 
@@ -120,7 +121,7 @@ def test_any_number_of_urls_costs_one_query(news: Any, django_assert_num_queries
 
 
 def test_check_does_not_say_that_nothing_waits_while_a_hold_keeps_urls_back(news: Any) -> None:
-    channels.hold("engine", "", reason=Reason.OTHER_INSTALLATION, until=timezone.now() + HOUR)
+    channels.pause_host("engine", "", reason=Reason.OTHER_INSTALLATION, until=timezone.now() + HOUR)
 
     [found] = [finding for finding in findings(live=False) if finding.name == "pending"]
 
