@@ -350,6 +350,7 @@ class TestWorkers:
 
     def test_url_that_waits_too_long(self, indexnow: Any, healthy: Any) -> None:
         TrackedUrl.objects.update(state="pending", not_before=timezone.now())
+        channels.compare()
         indexnow.travel_to(timezone.now() + timedelta(minutes=40))
         assert one("pending").severity == "action"
 

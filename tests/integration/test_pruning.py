@@ -58,7 +58,7 @@ def test_retention_is_a_setting(indexnow: Any, clock_at: Any, transactional_db: 
     assert not events().exists()
 
 
-def test_much_history_goes_in_several_batches_without_a_pause(
+def test_much_history_goes_in_several_looks_without_a_pause(
     indexnow: Any, clock_at: Any, transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "BATCH", 3)
@@ -67,14 +67,16 @@ def test_much_history_goes_in_several_batches_without_a_pause(
     later(indexnow, days=91)
 
     left = []
-    for _time in range(3):
+    for _look in range(3):
         run_maintenance()
         left.append(events().count())
 
     assert left == [8, 2, 0]
 
 
-def test_history_is_pruned_once_a_day(indexnow: Any, clock_at: Any, transactional_db: None) -> None:
+def test_history_is_looked_at_once_a_day(
+    indexnow: Any, clock_at: Any, transactional_db: None
+) -> None:
     run_maintenance()
     add_history(1)
     events().update(finished_at=timezone.now() - timedelta(days=100))

@@ -57,7 +57,7 @@ class Tick:
     intents: int = 0
     parked: int = 0
     channels: int = 0
-    next_slot_in: timedelta | None = field(default=None, compare=False)
+    next_slot_in: timedelta | None = field(default=None, compare=False, repr=False)
 
     def __bool__(self) -> bool:
         return bool(self.intents or self.parked or self.channels)
