@@ -127,7 +127,6 @@ LEASE_MAX = timedelta(hours=1)
 
 RELAY_HEARTBEAT = "relay"  # Heartbeat.name
 WORKER_HEARTBEAT = "worker"
-PAYLOAD_REFUSED = "payload_refused"  # a message of a version that a worker did not know
 
 
 class KeyFile(TextChoices):
@@ -145,7 +144,7 @@ class KeyFile(TextChoices):
     TIMEOUT = "timeout", _("The key file did not answer in time.")
     UNREACHABLE = "unreachable", _("The host could not be reached.")
     SERVER_FAULT = "server_fault", _("The server had a fault.")
-    WRONG_HOST = "wrong_host", _("The host is not one of this site's.")
+    FOREIGN_HOST = "foreign_host", _("The host is not served here.")
     PRIVATE_HOST = "private_host", _("The host is a private address that no engine can reach.")
     OTHER_INSTALLATION = (
         "other_installation",

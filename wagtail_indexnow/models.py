@@ -244,6 +244,7 @@ class HostKey(models.Model):
     host = models.CharField(_("host"), max_length=255, unique=True)
     key = models.CharField(max_length=128)
     previous_key = models.CharField(max_length=128, blank=True)
+    previous_until = models.DateTimeField(null=True, blank=True)
     checked_key = models.CharField(max_length=128, blank=True)
     checked_at = models.DateTimeField(_("checked"), null=True, blank=True)
     checked_by = models.CharField(max_length=64, blank=True)

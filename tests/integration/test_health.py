@@ -102,12 +102,19 @@ class TestSwitch:
         assert named("wagtail_indexnow.W007") == []
 
 
+def make_known_key(host: str = HOST) -> None:
+    """Have a key that every web process has long known of."""
+    keys.key_for(host)
+    HostKey.objects.update(created_at=timezone.now() - timedelta(hours=1))
+
+
 class TestKeyFiles:
     @pytest.fixture
     def served(self, indexnow: Any, only_site: Any, live_server: Any) -> Any:
         """Let the key file be fetched from a server of ours."""
         only_site.port = 443
         indexnow.configure(VERIFY_KEY_FILE=True, CONNECT_TO={HOST: live_server.url})
+        make_known_key()
         return live_server
 
     def test_good_file(self, served: Any) -> None:
@@ -129,7 +136,7 @@ class TestKeyFiles:
 
     def test_b23_file_of_another_key(self, served: Any) -> None:
         HostKey.objects.create(host="other.example.com", key="a" * 32, created_at=timezone.now())
-        row = HostKey.objects.create(host=HOST, key="b" * 32, created_at=timezone.now())
+        row = HostKey.objects.get(host=HOST)
         keys.prove(HOST, "https", fresh=True)
         HostKey.objects.filter(pk=row.pk).update(check_result="other_body")
 
@@ -148,10 +155,31 @@ class TestKeyFiles:
             closed.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{closed.getsockname()[1]}"
         indexnow.configure(VERIFY_KEY_FILE=True, CONNECT_TO={HOST: url})
+        make_known_key()
 
         finding = one("key_file", live=True)
         assert finding.ok is False
         assert "could not be reached" in finding.message
+
+    def test_new_key_is_not_checked_at_once(self, indexnow: Any, only_site: Any) -> None:
+        indexnow.configure(VERIFY_KEY_FILE=True)
+
+        finding = one("key_file", live=True)
+        assert finding.ok is None
+        assert "in a few seconds" in finding.message
+
+    def test_r62_a_private_address_is_named(
+        self, indexnow: Any, only_site: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """R62: the operator reads what the name resolves to, and which setting helps."""
+        info = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.5", 443))
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: [info])
+        indexnow.configure(VERIFY_KEY_FILE=True)
+        make_known_key()
+
+        finding = one("key_file", live=True)
+        assert f"{HOST} resolves to 10.0.0.5 here: set CONNECT_TO" in finding.message
+        assert "CONNECT_TO" in finding.fix
 
     def test_rotation_under_way(self, served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         former = keys.key_for(HOST)

@@ -48,9 +48,10 @@ KEY_FILE_FIXES: dict[str, Promise] = {
     KeyFile.TIMEOUT: _REACH_IT,
     KeyFile.UNREACHABLE: _REACH_IT,
     KeyFile.SERVER_FAULT: _("Look into the server's own log for this request."),
-    KeyFile.WRONG_HOST: _("Add the host in Settings → Sites, or to WAGTAIL_INDEXNOW['HOSTS']."),
+    KeyFile.FOREIGN_HOST: _NAME_IT,
     KeyFile.PRIVATE_HOST: _(
-        "Give the site its public name in Settings → Sites. If this is a copy of the site, set "
+        "Give the site its public name in Settings → Sites, or set CONNECT_TO if this server "
+        "reaches that name only inside its own network. If this is a copy of the site, set "
         "WAGTAIL_INDEXNOW['ENABLED'] to False here instead."
     ),
     KeyFile.OTHER_INSTALLATION: _COPY,

@@ -11,7 +11,6 @@ from django.apps import apps
 from django.core.checks import run_checks
 from django.db import connections
 from django.utils.translation import gettext as _
-from wagtail.models import Site
 
 from .. import clock, hosts
 from ..conf import conf, problems
@@ -37,20 +36,6 @@ def findings(*, live: bool = True) -> list[Finding]:
     if live:
         found += _broker()
     return found + list(ledger_health.findings(clock.now()))
-
-
-def hosts_here() -> dict[str, str]:
-    """Return the hosts that the Sites and `HOSTS` name, in normal form → scheme."""
-    found: dict[str, str] = {}
-    for site in Site.objects.order_by("-is_default_site", "hostname"):
-        url = hosts.normalise(site.root_url)
-        if url is not None:
-            found.setdefault(hosts.host_of(url), conf.scheme or url.partition(":")[0])
-    for name in conf.hosts or ():
-        host = hosts.normalise_host(name)
-        if host is not None:
-            found.setdefault(host, conf.scheme or "https")
-    return found
 
 
 def _system_checks() -> Iterator[Finding]:
@@ -87,7 +72,7 @@ def _switched_on() -> Iterator[Finding]:
 
 
 def _key_files(*, live: bool) -> Iterator[Finding]:
-    for host, scheme in hosts_here().items():
+    for host, scheme in hosts.named_hosts().items():
         if not hosts.is_served(host):
             yield Finding(
                 name="host",
@@ -112,7 +97,9 @@ def _proved_key_file(host: str, scheme: str) -> Finding:
         return _key_file(
             host, None, _("The new key's file does not answer yet; the former key is in use.")
         )
-    return _judged_key_file(host, proof.result)
+    if not proof.result:
+        return _key_file(host, None, proof.detail)
+    return _judged_key_file(host, proof.result, proof.detail)
 
 
 def _remembered_key_file(host: str) -> Finding:
@@ -123,9 +110,10 @@ def _remembered_key_file(host: str) -> Finding:
     return _judged_key_file(host, row.check_result)
 
 
-def _judged_key_file(host: str, result: str) -> Finding:
+def _judged_key_file(host: str, result: str, detail: str = "") -> Finding:
     label = str(KeyFile(result).label) if result in KeyFile.values else result
-    return _key_file(host, result == KeyFile.OK, label, advice.for_key_file(result))
+    message = f"{label} {detail}".strip()
+    return _key_file(host, result == KeyFile.OK, message, advice.for_key_file(result))
 
 
 def _key_file(host: str, ok: bool | None, message: str, fix: str = "") -> Finding:

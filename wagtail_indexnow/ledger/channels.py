@@ -130,6 +130,20 @@ def hold(
     log("hold endpoint=%s host=%s reason=%s until=%s", endpoint, host or "*", reason, until)
 
 
+def postpone(endpoint: str, host: str, *, until: datetime) -> None:
+    """Let nothing go to a channel before a time, without a pause: nothing is wrong."""
+    early = Q(not_before=None) | Q(not_before__lt=until)
+    _rows(endpoint, (host,)).filter(early).update(not_before=until)
+
+
+def is_known(endpoint: str, host: str) -> bool:
+    """Return whether anything was ever to be submitted there."""
+    return (
+        _rows(endpoint, (host,)).exists()
+        or TrackedUrl.objects.filter(endpoint=endpoint, host=host).exists()
+    )
+
+
 def clear(
     endpoint: str,
     host: str,
