@@ -88,6 +88,7 @@ _DATABASES = {
         "TEST": {"NAME": str(Path(tempfile.gettempdir()) / f"{_NAME}-{os.getpid()}.sqlite3")},
         "OPTIONS": {
             "timeout": 20,
+            "transaction_mode": "IMMEDIATE",
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;",
         },
     },

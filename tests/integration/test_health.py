@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from wagtail.models import Page, Site
 
 from example_site.engine import Answer
 from tests.factories import make_page, publish
+from tests.processes import Redis
 from wagtail_indexnow.diagnostics import brokers
 from wagtail_indexnow.diagnostics.findings import Finding
 from wagtail_indexnow.diagnostics.health import findings
@@ -242,7 +244,7 @@ class TestBroker:
             yield int(server.getsockname()[1])
 
     def test_redis_that_answers(self, indexnow: Any, healthy: Any, use: Any) -> None:
-        use(SimpleNamespace(client=FakeRedis(), middleware=[]))
+        use(fake_broker(FakeRedis()))
 
         assert one("broker", live=True).ok is True
         assert named("eviction", live=True) == []
@@ -260,9 +262,51 @@ class TestBroker:
     def test_redis_that_throws_messages_away(
         self, indexnow: Any, healthy: Any, use: Any, memory: dict[str, Any], evicts: bool
     ) -> None:
-        use(SimpleNamespace(client=FakeRedis(**memory), middleware=[]))
+        use(fake_broker(FakeRedis(**memory)))
 
         assert bool(named("eviction", live=True)) is evicts
+
+    def test_r34_redis_user_without_info(
+        self, indexnow: Any, healthy: Any, own_redis: RedisBroker
+    ) -> None:
+        """R34: `+@all -@dangerous`, as hosted Redis gives it, is enough for Dramatiq."""
+        own_redis.client.execute_command(
+            "ACL", "SETUSER", "default", "resetkeys", "~dramatiq:*", "-@dangerous"
+        )
+
+        assert one("broker", live=True).ok is True
+        assert named("eviction", live=True) == []
+
+    def test_r34_redis_that_is_read_only(
+        self, indexnow: Any, healthy: Any, own_redis: RedisBroker
+    ) -> None:
+        """R34: a replica responds to everything but a message."""
+        own_redis.client.execute_command("REPLICAOF", "127.0.0.1", "1")
+
+        finding = one("broker", live=True)
+        assert finding.ok is False
+        assert "cannot be written to" in finding.message
+        assert "primary" in finding.fix
+
+    def test_r34_redis_that_is_full(
+        self, indexnow: Any, healthy: Any, own_redis: RedisBroker
+    ) -> None:
+        """R34: with `noeviction`, which is right, a full Redis refuses messages."""
+        own_redis.client.config_set("maxmemory", 1)
+
+        finding = one("broker", live=True)
+        assert finding.ok is False
+        assert "cannot be written to" in finding.message
+
+    @pytest.fixture
+    def own_redis(self, use: Any, tmp_path: Path) -> Iterator[RedisBroker]:
+        """A Redis that this test may spoil."""
+        server = Redis(tmp_path).start()
+        broker = RedisBroker(url=server.url, middleware=[])
+        use(broker)
+        yield broker
+        broker.close()
+        server.kill()
 
     def test_d16_redis_that_is_away(
         self, indexnow: Any, healthy: Any, use: Any, closed_port: int
@@ -303,9 +347,20 @@ class TestBroker:
         assert named("broker", live=False) == []
 
 
+def fake_broker(client: Any) -> Any:
+    return SimpleNamespace(client=client, namespace="dramatiq", middleware=[])
+
+
 class FakeRedis:
     def __init__(self, **memory: Any) -> None:
         self._memory = memory
+
+    def ping(self) -> bool:
+        return True
+
+    def set(self, name: str, value: int, px: int) -> bool:
+        assert (name, px) == ("dramatiq:wagtail_indexnow.check", 1_000)
+        return True
 
     def info(self, section: str) -> dict[str, Any]:
         assert section == "memory"

@@ -84,11 +84,14 @@ class Explanation:
     past_intents: Sequence[PlannedLook]
 
 
-def explain(page_id: int) -> Explanation:
-    """Say of a page, gone ones too, what the guards find now, what engines know and what waits."""
+def explain(page_id: int, *, shown_pages: Any = None) -> Explanation:
+    """Say of a page, gone ones too, what the guards find now, what engines know and what waits.
+
+    :param shown_pages: a queryset of the pages that the reader may be told of; all by default.
+    """
     with routing() as router:
         look = Look([page_id], router)
-        guards, urls = _guards(page_id, look)
+        guards, urls = _guards(page_id, look, shown_pages)
         intents = list(Intent.objects.filter(page_id=page_id).order_by("-created_at", "-pk"))
         looks = [_planned_look(intent, look) for intent in intents]
     refused = next((guard for guard in guards if not guard.passed), None)
@@ -126,14 +129,14 @@ def status_sentences(page: Any) -> list[str]:
     return told or [_("Search engines have not been told of this page yet.")]
 
 
-def _guards(page_id: int, look: Look) -> tuple[list[Guard], Sequence[str]]:
+def _guards(page_id: int, look: Look, shown_pages: Any) -> tuple[list[Guard], Sequence[str]]:
     """Return every guard with what it found, and the URLs that engines may hear of now."""
     facts = look.facts(page_id)
     if facts is None:
         return [_guard(Reason.PAGE_DELETED, False, "")], ()
     page = look.batch.pages[page_id]
     guards = [
-        _guard(reason, not forbids(facts, look.policy), _found(reason, page))
+        _guard(reason, not forbids(facts, look.policy), _found(reason, page, shown_pages))
         for reason, forbids in PAGE_GUARDS
     ]
     reason, message, urls = _urls(page_id, look)
@@ -146,7 +149,7 @@ def _guard(reason: Reason, passed: bool, found: str) -> Guard:
     return Guard(name=reason.value, passed=passed, message=message)
 
 
-def _found(reason: Reason, page: Any) -> str:
+def _found(reason: Reason, page: Any, shown_pages: Any) -> str:
     """Say what a guard looked at."""
     match reason:
         case Reason.DISABLED:
@@ -155,7 +158,7 @@ def _found(reason: Reason, page: Any) -> str:
             at = page.last_published_at
             return _("Last published: %(time)s.") % {"time": moment(at) if at else "–"}
         case Reason.PRIVATE:
-            return _restrictions(page)
+            return _restrictions(page, shown_pages)
         case Reason.ALIAS:
             return f"alias_of: {page.alias_of_id}, ALIASES: {conf.aliases}"
         case Reason.EMBARGOED:
@@ -164,8 +167,10 @@ def _found(reason: Reason, page: Any) -> str:
             return f"indexnow_excluded: {getattr(page, 'indexnow_excluded', None)}"
 
 
-def _restrictions(page: Any) -> str:
+def _restrictions(page: Any, shown_pages: Any) -> str:
     restricted = page.get_view_restrictions().exclude(restriction_type=PageViewRestriction.NONE)
+    if shown_pages is not None:
+        restricted = restricted.filter(page__in=shown_pages.order_by().values("pk"))
     titles = restricted.order_by("page__path").values_list("page__title", flat=True)
     return _("Restrictions on: %(pages)s.") % {"pages": ", ".join(titles) or "–"}
 

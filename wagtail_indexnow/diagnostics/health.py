@@ -131,6 +131,17 @@ def _broker() -> Iterator[Finding]:
             message=_("The Dramatiq broker does not answer: %(error)s") % {"error": answer.error},
             fix=_("Start it, or correct DRAMATIQ_BROKER. What is planned meanwhile is kept."),
         )
+    elif answer.refusal:
+        yield Finding(
+            name="broker",
+            ok=False,
+            message=_("The Dramatiq broker responds but cannot be written to: %(error)s")
+            % {"error": answer.refusal},
+            fix=_(
+                "Connect to the primary Redis server, not to a replica, and give it free memory "
+                "and disk space."
+            ),
+        )
     elif not answer.is_known:
         yield Finding(
             name="broker", ok=None, message=_("This kind of broker cannot be asked from here.")

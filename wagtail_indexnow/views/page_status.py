@@ -15,7 +15,6 @@ from django.utils.translation import gettext_lazy
 from django.views.generic import TemplateView
 from wagtail.admin import messages
 from wagtail.admin.ui.tables import Table
-from wagtail.admin.utils import get_valid_next_url_from_request
 from wagtail.admin.views.generic import WagtailAdminTemplateMixin
 
 from .. import permissions
@@ -23,7 +22,7 @@ from ..conf import conf
 from ..constants import Change, IntentState, Kind, Reason, UrlState
 from ..diagnostics import explanation
 from ..pages.public_urls import page_model
-from .bulk_actions import submit
+from .bulk_actions import next_url, submit
 from .columns import NotedColumn, answer, intent_tag, moment, url_tag
 
 logger = logging.getLogger(__name__)
@@ -117,7 +116,9 @@ class PageStatusView(WagtailAdminTemplateMixin, TemplateView):
         ]
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        found = explanation.explain(self.page.pk)
+        found = explanation.explain(
+            self.page.pk, shown_pages=permissions.shown_pages(self.request.user)
+        )
         looks = [*found.open_intents, *found.past_intents]
         return super().get_context_data(**kwargs) | {
             "page": self.page,
@@ -127,7 +128,7 @@ class PageStatusView(WagtailAdminTemplateMixin, TemplateView):
             "tracked": Table(TRACKED, found.tracked) if found.tracked else None,
             "announcements": Table(ANNOUNCEMENTS, looks) if looks else None,
             "may_submit": permissions.may_submit(self.request.user, self.page) and conf.enabled,
-            "next_url": get_valid_next_url_from_request(self.request),
+            "next_url": next_url(self.request),
         }
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -144,7 +145,7 @@ class PageStatusView(WagtailAdminTemplateMixin, TemplateView):
             text = _("“%(title)s” will be looked at; what is public is sent, in its turn.")
             messages.success(request, text % {"title": title})
         here = reverse("wagtail_indexnow_admin:page", args=[self.page.pk])
-        return redirect(get_valid_next_url_from_request(request) or here)
+        return redirect(next_url(request) or here)
 
 
 def _said(guard: explanation.Guard) -> str:
