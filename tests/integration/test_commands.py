@@ -28,7 +28,7 @@ def test_b25_host_gets_a_new_key_and_keeps_serving_the_former(indexnow: Any, sit
     new = keys.key_for(HOST)
     assert new != former
     row = HostKey.objects.get()
-    assert (row.key, row.previous_key, row.previous_until) == (new, former, None)
+    assert (row.key, row.previous_key) == (new, former)
     assert new not in out
     assert f"{new[:4]}…" in out
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 import time_machine
-from wagtail.models import Site
 
+from tests.factories import make_site
 from wagtail_indexnow.constants import KeyFile, Reason
 from wagtail_indexnow.exceptions import ConfigurationError
 from wagtail_indexnow.models import Channel, HostKey
@@ -31,14 +31,6 @@ KEY = "0123456789abcdef0123456789abcdef"
 def at() -> Iterator[Any]:
     with time_machine.travel(START, tick=False) as traveller:
         yield traveller
-
-
-@pytest.fixture(autouse=True)
-def site() -> Site:
-    site = Site.objects.get()
-    site.hostname, site.port = HOST, 443
-    site.save()
-    return site
 
 
 class Web:
@@ -491,10 +483,9 @@ def test_a_key_in_the_settings_makes_no_host_our_own(web: Web, settings: Any) ->
     assert web.fetched == []
 
 
-def test_r62_a_site_record_makes_no_host_our_own(web: Web, site: Site) -> None:
+def test_r62_a_site_record_makes_no_host_our_own(web: Web) -> None:
     """R62: an editor may name a Site after any host; only `ALLOWED_HOSTS` and `HOSTS` count."""
-    site.hostname = "intranet.example.org"
-    site.save()
+    make_site("intranet.example.org")
 
     assert check("intranet.example.org") == KeyFile.FOREIGN_HOST
     assert web.fetched == []

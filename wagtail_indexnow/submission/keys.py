@@ -128,7 +128,8 @@ def check_key_file(host: str, scheme: str, *, fresh: bool = False) -> Proof:
     if not fresh and _is_proved(row, now):
         return Proof(key=row.key, result=KeyFile.OK)
     first_check = row.created_at + FIRST_CHECK_AFTER
-    if row.created_at <= now < first_check and not configured_key(host):
+    is_new = row.created_at <= now < first_check and not configured_key(host)
+    if is_new and hosts.is_served(host):
         return Proof(
             key=row.key,
             result="",
