@@ -235,7 +235,7 @@ class TestManyRows:
         monkeypatch.setattr(CappedPaginator, "cap", 5)
         many(7)
 
-        page = shown(superuser, "?state=waiting")
+        page = shown(superuser, "?state=pending")
 
         assert "There are more than 5 matches" in page
         assert len(rows(superuser)) == 5

@@ -328,18 +328,18 @@ def test_w011_r33_proxy_settings_that_cannot_be_used(
 
 @pytest.mark.parametrize("mode", [None, "DEFERRED"])
 def test_w012_sqlite_whose_readers_cannot_turn_into_writers(
-    settings: Any, configure: Any, mode: str | None
+    settings: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, mode: str | None
 ) -> None:
-    settings.DATABASES = {
-        "default": {"ENGINE": "django.db.backends.sqlite3", "OPTIONS": {"transaction_mode": mode}}
-    }
+    options = {"transaction_mode": mode}
+    sqlite = {"ENGINE": "django.db.backends.sqlite3", "OPTIONS": options}
+    monkeypatch.setitem(settings.DATABASES, "default", sqlite)
     assert ids() == ["W012"]
 
-    settings.DATABASES["default"]["OPTIONS"]["transaction_mode"] = "immediate"
+    configure(ENABLED=False)
     assert ids() == []
 
-    configure(ENABLED=False)
-    settings.DATABASES["default"]["OPTIONS"] = None
+    configure(ENABLED=True)
+    options["transaction_mode"] = "immediate"
     assert ids() == []
 
 
