@@ -28,7 +28,7 @@ from .key_files import (
     judge_key_file,
     matches_instance,
 )
-from .redaction import mask
+from .redaction import excerpt_of, mask
 
 __all__ = [
     "Proof",
@@ -271,13 +271,13 @@ def _check(row: HostKey, scheme: str, key: str) -> Proof:
     is_public_mark = connect_to is None and INSTANCE_HEADER.lower() in response.headers
     if result == KeyFile.OK and not is_public_mark and is_proved_elsewhere(row):
         result = KeyFile.OTHER_INSTALLATION
-    return Proof(key=key, result=result, detail=_remark(response))
+    return Proof(key=key, result=result, detail=_remark(response, key))
 
 
-def _remark(response: client.Response) -> str:
+def _remark(response: client.Response, key: str) -> str:
     """Return what an operator should know of a fetch, besides its result."""
     if response.status is None:
-        return response.error
+        return excerpt_of(response.error.encode(errors="replace"), key)  # may quote the server
     if is_html_type(response):
         return _("It is served as HTML; text/plain is safer.")
     if response.is_proxied:

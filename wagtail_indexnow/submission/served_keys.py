@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from django.db import DatabaseError, router
+from django.db import DatabaseError, InterfaceError, router
 from django.utils import timezone
 
 from .. import hosts
@@ -51,7 +51,7 @@ def refresh() -> None:
         _read_at = time.monotonic()
         try:
             _served = _read()
-        except DatabaseError as error:
+        except (DatabaseError, InterfaceError) as error:
             # New code before `migrate`: the site's own text files stay reachable.
             logger.warning("keys state=not_read error=%.200r", error)
 
