@@ -5,6 +5,7 @@ R33, R35, R62: what is refused, is refused before a connection.
 
 import gzip
 import json
+import os
 import socket
 import ssl
 import sys
@@ -268,6 +269,18 @@ class TestProxies:
         resolver("10.0.0.5")
 
         assert client.fetch(f"http://{HOST}/x", limit=10, timeout_s=3).error.startswith("address")
+        assert proxy == []
+
+    def test_is_not_asked_where_a_certificate_is_wrong(
+        self, resolver: Any, proxy: list[bytes], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("https_proxy", os.environ["http_proxy"])
+        with server(replies(OK)) as address:
+            resolver("127.0.0.1")
+            url = f"https://{HOST}:{address.partition(':')[2]}/x"
+            response = client.fetch(url, limit=10, timeout_s=3, allow_loopback=True)
+
+        assert response.error.startswith("tls")
         assert proxy == []
 
     def test_is_asked_where_names_do_not_resolve(self, resolver: Any, proxy: list[bytes]) -> None:

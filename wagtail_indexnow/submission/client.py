@@ -181,8 +181,9 @@ async def _fetch_public(
         # Each address gets its share of the time, and so does the proxy.
         share_s = timeout_s / (len(found) + (proxy is not None))
         return await _first_answering(parts, found, headers, limit, share_s)
-    except _UNREACHABLE:
-        if proxy is None:
+    except _UNREACHABLE as fault:
+        # A wrong certificate is a response: no proxy makes it right.
+        if proxy is None or _name(fault).startswith("tls"):
             raise
     request = httpx.Request("GET", parts.geturl(), headers=dict(headers))
     response = await _send(_Route(request=request, limit=limit, proxy=proxy))
@@ -322,6 +323,8 @@ def _name(fault: BaseException) -> str:
         kind = "tls"
     elif any(isinstance(cause, socket.gaierror) for cause in causes):
         kind = "dns"
+    elif isinstance(fault, httpx.TimeoutException):
+        kind = "timeout"
     elif isinstance(fault, ImportError | httpx.ProxyError):
         kind = "proxy"
     elif any(isinstance(cause, httpx.ConnectError | httpx.NetworkError) for cause in causes):
