@@ -15,6 +15,7 @@ from example_site.engine import Engine
 from tests.factories import make_site
 from wagtail_indexnow import clock
 from wagtail_indexnow.conf import conf
+from wagtail_indexnow.pages import audits
 from wagtail_indexnow.relay.dispatch import next_due, run_until_idle
 from wagtail_indexnow.relay.senders import InlineCourier
 
@@ -49,6 +50,7 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def _one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let time-machine move the database's clock too."""
     monkeypatch.setattr(clock, "now", timezone.now)
+    monkeypatch.setattr(clock, "later", lambda delay: timezone.now() + delay)
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +104,12 @@ class IndexNow:
         """Do everything that is due now and in the next minute, as a site without worker does."""
         run_until_idle(InlineCourier(), sleep=self._sleep)
 
+    def audit(self) -> None:
+        """Compare every page with the inventory, as a worker does once a day."""
+        self._sleep(1)  # an audit is known by its time
+        audits.plan_audit()
+        self.work()
+
     def settle(self, minutes: float = 20) -> None:
         """Work until nothing that is due within the given time is left."""
         end = timezone.now() + timedelta(minutes=minutes)
@@ -146,7 +154,10 @@ def clock_at(indexnow: IndexNow) -> Iterator[Any]:
 
 @pytest.fixture
 def site(transactional_db: None) -> Any:
-    return make_site()
+    """The smallest site, whose home page the inventory knows."""
+    made = make_site()
+    audits.record()
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib.contenttypes.models import ContentType
 from wagtail.models import Locale, Page, Revision, Site
 
-from wagtail_indexnow.pages.public_urls import page_model
+from wagtail_indexnow.pages.model import page_model
 
 
 def article_model() -> Any:

@@ -18,10 +18,10 @@ from dramatiq.middleware import AgeLimit, TimeLimit
 from wagtail.models import Site
 
 from . import hosts
-from .conf import RULES, SETTING, conf, problems
+from .conf import SETTING, SETTINGS, conf, problems
 from .constants import APP_LABEL
 from .models import Intent
-from .pages.public_urls import page_model
+from .pages.model import page_model
 from .routes import RouteProblem, key_route_problem
 from .submission import client
 
@@ -81,7 +81,7 @@ def settings_check() -> Found:
         hint = f"Make it {expected}."
         if name == SETTING:
             yield _error("E001", f"{SETTING} is not a dictionary.", hint)
-        elif name not in RULES:
+        elif name not in SETTINGS:
             yield _error("E001", f"{SETTING} has an unknown key: {name!r}.", f"Use {expected}.")
         elif name == "KEYS":
             yield _error("E003", f"{SETTING}['KEYS'] holds something that is no key.", hint)

@@ -19,10 +19,7 @@ class Kind(TextChoices):
     MOVE = "move", _("Moved or renamed")
     VISIBILITY = "visibility", _("Hidden or shown")
     MANUAL = "manual", _("Submitted by hand")
-
-
-#: Kinds whose content is new: their known URLs are announced again.
-CONTENT_KINDS = frozenset({Kind.GO_LIVE, Kind.PUBLISH, Kind.MANUAL})
+    AUDIT = "audit", _("Audit")
 
 
 class IntentState(TextChoices):
@@ -64,10 +61,10 @@ class Reason(TextChoices):
         "published_otherwise",
         _("Another version was published; that was announced by itself."),
     )
-    ALREADY_ANNOUNCED = "already_announced", _("This version was announced before.")
     EXPIRED = "expired", _("The page had expired, or the time for trying ran out.")
     NEVER_PUBLISHED = "never_published", _("The page did not go live within seven days.")
     CANCELLED = "cancelled", _("Somebody cancelled this announcement.")
+    MASS_CHANGE = "mass_change", _("Too many changes at once.")
     COPYING = "copying", _("The page is being copied; its privacy is not settled yet.")
     PAGE_ERROR = "page_error", _("The page's own code failed while its URLs were asked for.")
     # of a page
@@ -100,17 +97,12 @@ class Reason(TextChoices):
     NO_RESPONSE = "no_response", _("The engine did not answer.")
 
 
-#: Verdicts that say nothing about the page: its tracked URLs stay as they are.
-SILENT_REASONS = frozenset({Reason.DISABLED, Reason.FOREIGN_HOST})
-
 #: After these a POST may have arrived all the same: the engine may know of its URLs.
 UNKNOWN_FATES = frozenset({Reason.NO_RESPONSE, Reason.SERVER_ERROR})
 
 PAYLOAD_VERSION = 1
 LIST_SIZE = 100  # intents in one message
 PARKED_MESSAGES = 500  # delayed messages in the broker at a time
-CHUNK_SIZE = 500  # pages of a subtree in one transaction
-MAX_CAPTURED_URLS = 1_000  # former URLs kept as text
 MAX_URL_LENGTH = 2_048  # characters
 MAX_URLS_PER_POST = 10_000  # the protocol's limit
 MAX_BODY_BYTES = 5_000_000
@@ -127,6 +119,7 @@ LEASE_MAX = timedelta(hours=1)
 
 RELAY_HEARTBEAT = "relay"  # Heartbeat.name
 WORKER_HEARTBEAT = "worker"
+AUDIT_HEARTBEAT = "audit"  # when the last audit was planned
 
 
 class KeyFile(TextChoices):

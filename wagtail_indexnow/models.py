@@ -23,8 +23,12 @@ class IntentQuerySet(models.QuerySet["Intent"]):
     def planned(self) -> Self:
         return self.filter(state=IntentState.PLANNED)
 
+    def open(self) -> Self:
+        """Select what a worker will check: planned events, and cancelled ones until checked."""
+        return self.filter(run_at__isnull=False)
+
     def due(self, now: datetime) -> Self:
-        return self.planned().filter(run_at__lte=now)
+        return self.filter(run_at__lte=now)
 
     def free_to_hand_over(self, now: datetime) -> Self:
         """Leave out rows whose last hand-over may still be under way.
@@ -52,15 +56,16 @@ class IntentQuerySet(models.QuerySet["Intent"]):
 
 
 class Intent(models.Model):
-    """One reason to look at a page (or subtree) again at a time, and tell engines what changed.
+    """One reason to check a page (or subtree) at a time. In the admin: an event.
 
     The transactional outbox: written with the editor's change, ended with the URLs it changed.
-    `former_urls` is `{"own": [url, …], "base": url or null}`, a snapshot of what will be gone.
+    `page_id` NULL: the whole site. `run_at` NULL: nothing is left to do. `cursor` is the last
+    page id that was done, of a subtree or the site. `detail` holds the figures of an audit.
     """
 
     key = models.CharField(max_length=191, unique=True)
     kind = models.CharField(_("kind"), max_length=16, choices=Kind.choices)
-    page_id = models.BigIntegerField(db_index=True)
+    page_id = models.BigIntegerField(null=True, blank=True, db_index=True)
     page_title = models.CharField(_("page"), max_length=255, blank=True)
     locale = models.CharField(_("locale"), max_length=100, blank=True)
     translation_key = models.UUIDField(null=True, blank=True)
@@ -76,9 +81,8 @@ class Intent(models.Model):
     waits = models.PositiveIntegerField(default=0)
     version = models.PositiveIntegerField(default=0)
     subtree = models.BooleanField(default=False)
-    cursor = models.CharField(max_length=255, blank=True)
-    former_urls = models.JSONField(default=dict, blank=True)
-    published_at = models.DateTimeField(null=True, blank=True)
+    cursor = models.BigIntegerField(default=0)
+    detail = models.JSONField(default=dict, blank=True)
     scheduled_by = models.CharField(_("planned by"), max_length=255, blank=True)
     correlation_id = models.CharField(max_length=64, blank=True)
     created_at = models.DateTimeField(_("planned at"))
@@ -101,6 +105,12 @@ class Intent(models.Model):
     def __str__(self) -> str:
         return self.key
 
+    @property
+    def page_pk(self) -> int:
+        """The page of an event that has one: any but those of the whole site."""
+        assert self.page_id is not None, f"{self.key} is not an event of a page"  # noqa: S101
+        return self.page_id
+
     def is_overdue(self, now: datetime, grace: timedelta) -> bool:
         """Say whether `publish_scheduled` should long have published this page."""
         return (
@@ -109,6 +119,52 @@ class Intent(models.Model):
             and self.expected_at is not None
             and self.expected_at <= now - grace
         )
+
+
+class CheckedPage(models.Model):
+    """What the last check of a page saw: the head of its inventory.
+
+    `version` decides between two checks of one page, `published_at` is its `last_published_at`
+    then, and `reason` says why it has no public URL (empty if it has).
+    """
+
+    page_id = models.BigIntegerField(unique=True)
+    version = models.PositiveIntegerField(default=0)
+    published_at = models.DateTimeField(null=True, blank=True)
+    reason = models.CharField(max_length=32, choices=Reason.choices, blank=True)
+    checked_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = _("checked page")
+        verbose_name_plural = _("checked pages")
+
+    def __str__(self) -> str:
+        return str(self.page_id)
+
+
+class PublicUrl(models.Model):
+    """One URL under which a page was public when it was last checked.
+
+    `published_at` is the page's `last_published_at` under which the URL was last announced, or
+    recorded by an audit.
+    """
+
+    page_id = models.BigIntegerField()
+    url = models.CharField(_("URL"), max_length=2048)
+    url_hash = models.CharField(max_length=64, db_index=True, editable=False)
+    host = models.CharField(_("host"), max_length=255)
+    published_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("public URL")
+        verbose_name_plural = _("public URLs")
+        constraints = [
+            models.UniqueConstraint(fields=["page_id", "url_hash"], name="indexnow_public_url_once")
+        ]
+        indexes = [models.Index(fields=["host"], name="indexnow_public_url_host")]
+
+    def __str__(self) -> str:
+        return self.url
 
 
 class Submission(models.Model):
@@ -177,7 +233,6 @@ class TrackedUrl(models.Model):
     )
     change = models.CharField(_("change"), max_length=16, choices=Change.choices)
     changed_at = models.DateTimeField(_("changed"), null=True, blank=True)
-    published_at = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=0)
     claimed_version = models.PositiveIntegerField(default=0)
     not_before = models.DateTimeField(_("waits until"), null=True, blank=True)
@@ -249,6 +304,7 @@ class HostKey(models.Model):
     checked_at = models.DateTimeField(_("checked"), null=True, blank=True)
     checked_by = models.CharField(max_length=64, blank=True)
     check_result = models.CharField(_("key file"), max_length=32, blank=True)
+    audited_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()
 
     class Meta:

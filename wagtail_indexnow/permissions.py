@@ -16,7 +16,7 @@ from wagtail.permission_policies.pages import PagePermissionPolicy
 from . import hosts
 from .constants import APP_LABEL
 from .models import HostKey, Intent, TrackedUrl
-from .pages.public_urls import page_model
+from .pages.model import page_model
 
 #: What the group editor offers, in the words of `Permission.codename`.
 CODENAMES = (

@@ -29,6 +29,7 @@ from . import clock, hosts
 from .conf import SETTING
 from .constants import LIST_SIZE, IntentState, Kind, Reason, UrlState
 from .models import Intent, TrackedUrl
+from .pages import audits
 from .pages.announcing import announce_intents
 from .payloads import IntentRef
 from .submission import claims
@@ -127,7 +128,7 @@ class Submissions(Sequence[Submission]):
     def _announce(self) -> bool:
         """Look at everything that is planned; schedules only if they are due."""
         is_due = ~Q(kind=Kind.GO_LIVE) | Q(run_at__lte=timezone.now())
-        planned = Intent.objects.planned().filter(is_due).exclude(reason=Reason.PAGE_ERROR)
+        planned = Intent.objects.open().filter(is_due).exclude(reason=Reason.PAGE_ERROR)
         found = list(planned.order_by("run_at", "pk")[:LIST_SIZE])
         if not found:
             return False
@@ -206,6 +207,7 @@ def _recording(changed_settings: dict[str, Any]) -> Iterator[Submissions]:
     patched = mock.patch.object(clock, "now", submissions.now)
     with override_settings(**{SETTING: changed}), patched:
         submissions.forget()
+        audits.record()
         try:
             yield submissions
         finally:

@@ -11,7 +11,7 @@ from wagtail.models import Page
 
 from tests.factories import make_page, publish
 from wagtail_indexnow.models import Intent, TrackedUrl
-from wagtail_indexnow.relay.dispatch import keep_house
+from wagtail_indexnow.relay.dispatch import run_maintenance
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = "https://www.example.com/en/"
@@ -39,10 +39,10 @@ def make_alias(source: Any) -> Any:
 def test_w11_alias_of_a_live_page_is_not_told_by_default(indexnow: Any, source: Any) -> None:
     make_alias(source)
     publish(source)
-    keep_house()
+    run_maintenance()
 
     assert indexnow.settled() == [SOURCE]
-    keep_house()
+    run_maintenance()
     assert not TrackedUrl.objects.filter(url=ALIAS).exists()
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.db import DatabaseError, OperationalError, connection, transaction
+from django.db.models import F
 from django.utils import timezone
 from wagtail.models import Page
 
@@ -14,7 +15,7 @@ from tests.testapp.models import ArticlePage, BrokenPage, ListedUrlsPage
 from wagtail_indexnow import signal_handlers
 from wagtail_indexnow.ledger import intents
 from wagtail_indexnow.models import Intent, TrackedUrl
-from wagtail_indexnow.pages import former_urls, public_urls
+from wagtail_indexnow.pages import public_urls
 from wagtail_indexnow.pages.announcing import announce_intents as announce
 from wagtail_indexnow.payloads import IntentRef
 from wagtail_indexnow.relay.dispatch import tick
@@ -119,11 +120,11 @@ def test_broken_page_within_a_section_survives_a_row_that_cannot_be_written(
     BrokenPage.objects.update(broken=True)
     Page.objects.get(pk=section.pk).move(Page.objects.get(pk=news.pk), pos="last-child")
 
-    def failing(intent: Any) -> None:
+    def failing(*args: Any, **kwargs: Any) -> None:
         raise OperationalError("gone away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(intents, "_insert", failing)
+        patched.setattr(intents, "insert", failing)
         assert indexnow.settled(minutes=0.5) == []
     BrokenPage.objects.update(broken=False)
 
@@ -199,10 +200,16 @@ def test_database_fault_costs_no_attempt(
     publish(news)
     indexnow.travel_to(timezone.now() + timedelta(seconds=6))
 
-    def away(*args: Any, **kwargs: Any) -> Any:
-        raise DatabaseError("server closed the connection")
+    def refused() -> None:
+        raise OperationalError("the server is not there")
 
     with monkeypatch.context() as patched:
+
+        def away(*args: Any, **kwargs: Any) -> Any:
+            connection.close()
+            patched.setattr(connection, "connect", refused)
+            raise DatabaseError("server closed the connection")
+
         patched.setattr(public_urls.Routing, "public_urls", away)
         with pytest.raises(DatabaseError):
             announce(refs())
@@ -214,13 +221,13 @@ def test_database_fault_costs_no_attempt(
 def test_row_that_was_released_while_it_was_worked_on_is_not_ended(
     indexnow: Any, news: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker computes on an old look; whoever raised `version` meanwhile wins."""
+    """A worker computes on an old row; whoever raised `version` meanwhile wins."""
     publish(news)
     indexnow.travel_to(timezone.now() + timedelta(seconds=6))
     read = public_urls.Routing.public_urls
 
     def overtaken(self: Any, page: Any) -> Any:
-        Intent.objects.update(version=99)
+        Intent.objects.update(version=F("version") + 1)
         return read(self, page)
 
     with monkeypatch.context() as patched:
@@ -251,7 +258,7 @@ def test_same_message_twice_tells_once(indexnow: Any, news: Any) -> None:
     assert TrackedUrl.objects.get().version == 1
 
 
-@pytest.mark.parametrize("where", ["capture", "plan"])
+@pytest.mark.parametrize("where", ["handler", "plan"])
 def test_our_own_fault_never_reaches_the_editor(
     where: str, indexnow: Any, editor: Any, news: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,10 +270,11 @@ def test_our_own_fault_never_reaches_the_editor(
         raise ValueError("a fault of ours")
 
     with monkeypatch.context() as patched:
-        if where == "capture":
-            patched.setattr(former_urls, "capture", failing)
+        if where == "handler":
+            for verb in ("plan", "plan_publish", "plan_go_live"):
+                patched.setattr(intents, verb, failing)
         else:
-            patched.setattr(intents, "_insert", failing)
+            patched.setattr(intents, "_new", failing)
         editor.publish(page, slug="other")
         editor.restrict(page)
         editor.restrict(page, "none")
@@ -335,16 +343,15 @@ def test_missing_ledger_table_does_not_stop_publish_scheduled(
     assert Page.objects.filter(slug__in=["news", "other"], live=True).count() == 2
 
 
-def test_what_a_missing_ledger_cost_is_found_by_reconciliation(
-    indexnow: Any, news: Any, request: pytest.FixtureRequest
-) -> None:
-    from wagtail_indexnow.relay.dispatch import keep_house
-
+def test_r12_what_a_missing_ledger_cost_is_found_by_the_audit(indexnow: Any, news: Any) -> None:
+    indexnow.audit()
+    Intent.objects.all().delete()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(intents, "_insert", lambda intent: 1 / 0)
+        patched.setattr(intents, "_new", lambda *args, **kwargs: 1 / 0)
         publish(news)
     assert not Intent.objects.exists()
-    keep_house()
+
+    indexnow.audit()
 
     assert indexnow.settled() == [NEWS]
 

@@ -13,7 +13,7 @@ from tests.schedules import add_history, add_schedules
 from wagtail_indexnow.ledger import tracked_urls
 from wagtail_indexnow.models import Intent, Submission, TrackedUrl
 from wagtail_indexnow.relay import maintenance
-from wagtail_indexnow.relay.dispatch import keep_house
+from wagtail_indexnow.relay.dispatch import run_maintenance
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -30,10 +30,10 @@ def test_history_goes_after_retention_days_and_tracked_urls_stay(
     add_schedules(1, within_s=86_400 * 200)
 
     later(indexnow, days=89)
-    keep_house()
+    run_maintenance()
     assert (Intent.objects.count(), Submission.objects.count()) == (2, 1)
     later(indexnow, days=2)
-    keep_house()
+    run_maintenance()
 
     assert [intent.state for intent in Intent.objects.all()] == ["planned"]
     assert not Submission.objects.exists()
@@ -46,7 +46,7 @@ def test_retention_is_a_setting(indexnow: Any, clock_at: Any, transactional_db: 
     add_history(3)
 
     later(indexnow, days=2)
-    keep_house()
+    run_maintenance()
 
     assert not Intent.objects.exists()
 
@@ -61,7 +61,7 @@ def test_much_history_goes_in_several_looks_without_a_pause(
 
     left = []
     for _look in range(3):
-        keep_house()
+        run_maintenance()
         left.append(Intent.objects.count())
 
     assert left == [8, 2, 0]
@@ -70,15 +70,15 @@ def test_much_history_goes_in_several_looks_without_a_pause(
 def test_history_is_looked_at_once_a_day(
     indexnow: Any, clock_at: Any, transactional_db: None
 ) -> None:
-    keep_house()
+    run_maintenance()
     add_history(1)
     Intent.objects.update(finished_at=timezone.now() - timedelta(days=100))
 
     later(indexnow, hours=23)
-    keep_house()
+    run_maintenance()
     assert Intent.objects.exists()
     later(indexnow, hours=1)
-    keep_house()
+    run_maintenance()
     assert not Intent.objects.exists()
 
 
@@ -91,7 +91,7 @@ def test_urls_that_waited_too_long_are_given_up_within_a_minute(
     assert TrackedUrl.objects.get().state == "pending"
 
     later(indexnow, days=7)
-    keep_house()
+    run_maintenance()
 
     given_up = TrackedUrl.objects.get()
     assert (given_up.state, given_up.reason) == ("failed", "expired")
@@ -108,6 +108,6 @@ def test_fault_of_one_piece_of_housework_does_not_cost_another_its_turn(
 
     monkeypatch.setattr(tracked_urls, "give_up", fail)
     with pytest.raises(OperationalError, match="deadlock"):
-        keep_house()
+        run_maintenance()
 
     assert not Intent.objects.exists()

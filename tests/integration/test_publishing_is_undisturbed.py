@@ -17,7 +17,7 @@ from dramatiq.brokers.redis import RedisBroker
 from tests.factories import make_page, publish
 from wagtail_indexnow import tasks
 from wagtail_indexnow.models import Intent
-from wagtail_indexnow.relay.dispatch import keep_house
+from wagtail_indexnow.relay.dispatch import run_maintenance
 from wagtail_indexnow.relay.senders import DramatiqCourier
 from wagtail_indexnow.relay.worker_thread import survive
 
@@ -134,7 +134,7 @@ def test_page_lost_by_the_ledger_is_found_again(
     with connection.schema_editor() as editor:
         editor.execute("ALTER TABLE intent_elsewhere RENAME TO wagtail_indexnow_intent")
 
-    keep_house()
+    run_maintenance()
     told = indexnow.settled()
 
     with connection.schema_editor() as editor:

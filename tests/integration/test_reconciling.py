@@ -12,7 +12,7 @@ from tests.factories import make_page, publish
 from wagtail_indexnow.ledger import heartbeats, intents
 from wagtail_indexnow.models import Heartbeat, Intent, TrackedUrl
 from wagtail_indexnow.relay import reconciliation
-from wagtail_indexnow.relay.dispatch import keep_house
+from wagtail_indexnow.relay.dispatch import run_maintenance
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NEWS = "https://www.example.com/en/news/"
@@ -26,7 +26,7 @@ def news(site: Any, clock_at: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def wide_look_is_over(clock_at: Any, transactional_db: None) -> None:
-    keep_house()
+    run_maintenance()
 
 
 def approve(page: Any, at: datetime) -> Revision:
@@ -59,11 +59,11 @@ def planned() -> int:
 
 def test_schedule_within_the_horizon_is_found_within_a_minute(indexnow: Any, news: Any) -> None:
     approve(news, T1)
-    keep_house()
+    run_maintenance()
     assert planned() == 0
 
     later(indexnow, minutes=1)
-    keep_house()
+    run_maintenance()
 
     assert Intent.objects.get().expected_at == T1
     indexnow.travel_to(T1 + timedelta(seconds=5))
@@ -74,11 +74,11 @@ def test_schedule_within_the_horizon_is_found_within_a_minute(indexnow: Any, new
 def test_schedule_beyond_the_horizon_is_found_within_an_hour(indexnow: Any, news: Any) -> None:
     approve(news, T1 + timedelta(days=100))
     later(indexnow, minutes=1)
-    keep_house()
+    run_maintenance()
     assert planned() == 0
 
     later(indexnow, hours=1)
-    keep_house()
+    run_maintenance()
 
     assert planned() == 1
 
@@ -86,7 +86,7 @@ def test_schedule_beyond_the_horizon_is_found_within_an_hour(indexnow: Any, news
 def test_schedule_that_cron_has_not_published_in_time_is_found(indexnow: Any, news: Any) -> None:
     approve(news, T1)
     indexnow.travel_to(T1 + timedelta(minutes=30))
-    keep_house()
+    run_maintenance()
     indexnow.work()
     assert Intent.objects.get().reason == "not_published_yet"
 
@@ -99,7 +99,7 @@ def test_known_schedule_is_not_planned_again(indexnow: Any, news: Any) -> None:
     version = Intent.objects.get().version
 
     later(indexnow, hours=1)
-    keep_house()
+    run_maintenance()
 
     assert Intent.objects.get().version == version
 
@@ -114,7 +114,7 @@ def test_schedule_that_came_back_unseen_is_reopened(indexnow: Any, news: Any) ->
     Revision.objects.filter(pk=revision.pk).update(approved_go_live_at=T1)
 
     later(indexnow, minutes=5)
-    keep_house()
+    run_maintenance()
 
     assert planned() == 1
 
@@ -124,11 +124,11 @@ def test_schedule_cancelled_by_a_person_stays_cancelled(indexnow: Any, news: Any
     intents.cancel([Intent.objects.get().pk])
 
     later(indexnow, hours=1)
-    keep_house()
+    run_maintenance()
     assert planned() == 0
     call_command("publish_scheduled")
     later(indexnow, hours=1)
-    keep_house()
+    run_maintenance()
 
     assert indexnow.settled() == []
     assert [intent.reason for intent in Intent.objects.all()] == ["cancelled"]
@@ -144,7 +144,7 @@ def test_page_that_was_found_private_is_not_found_again(indexnow: Any, news: Any
 
     for _hour in range(3):
         later(indexnow, hours=1)
-        keep_house()
+        run_maintenance()
 
     assert Intent.objects.count() == rows
 
@@ -158,7 +158,7 @@ def test_b21_publishes_of_the_last_two_days_are_found_older_ones_not(
     publish_unseen(news)
 
     later(indexnow, hours=2)
-    keep_house()
+    run_maintenance()
 
     assert indexnow.settled() == [NEWS]
 
@@ -183,13 +183,13 @@ def test_page_deleted_past_all_signals_is_removed(indexnow: Any, news: Any) -> N
     indexnow.configure(ENABLED=True)
 
     later(indexnow, hours=1)
-    keep_house()
+    run_maintenance()
 
     assert indexnow.settled() == [NEWS]
     assert TrackedUrl.objects.get().change == "removed"
     rows = Intent.objects.count()
     later(indexnow, hours=1)
-    keep_house()
+    run_maintenance()
     assert Intent.objects.count() == rows
 
 
@@ -202,7 +202,7 @@ def test_urls_at_an_endpoint_that_is_gone_are_not_removed_every_hour(
     TrackedUrl.objects.update(endpoint="gone")
 
     later(indexnow, hours=1)
-    keep_house()
+    run_maintenance()
 
     assert planned() == 0
 
@@ -218,7 +218,7 @@ def test_aliases_are_found_only_where_they_are_announced(
     indexnow.configure(ALIASES=aliases)
 
     later(indexnow, hours=1)
-    keep_house()
+    run_maintenance()
 
     assert Intent.objects.filter(page_id=alias.pk).count() == aliases
 
@@ -236,7 +236,7 @@ def test_large_import_is_planned_a_slice_at_a_time_without_a_pause(
 
     counts = []
     for _look in range(4):
-        keep_house()
+        run_maintenance()
         counts.append(planned())
 
     assert counts == [8, 16, 20, 20]
@@ -245,12 +245,12 @@ def test_large_import_is_planned_a_slice_at_a_time_without_a_pause(
 def test_a_look_is_one_processs_turn(indexnow: Any) -> None:
     turns = {"work": timedelta(minutes=1)}
 
-    assert heartbeats.take_turns(turns) == ["work"]
-    assert heartbeats.take_turns(turns) == []
+    assert heartbeats.claim_due_jobs(turns) == ["work"]
+    assert heartbeats.claim_due_jobs(turns) == []
     later(indexnow, minutes=1)
-    assert heartbeats.take_turns(turns) == ["work"]
-    heartbeats.give_turn_back("work")
-    assert heartbeats.take_turns(turns) == ["work"]
+    assert heartbeats.claim_due_jobs(turns) == ["work"]
+    heartbeats.release_job("work")
+    assert heartbeats.claim_due_jobs(turns) == ["work"]
 
 
 @pytest.mark.parametrize("is_first", [True, False])
@@ -260,15 +260,15 @@ def test_of_two_processes_at_once_one_gets_the_turn(
     """The other one reads before, and writes after us."""
     turns = {"work": timedelta(minutes=1)}
     if not is_first:
-        heartbeats.take_turns(turns)
+        heartbeats.claim_due_jobs(turns)
         later(indexnow, minutes=1)
     usual = heartbeats._take
 
     def overtaken(*args: Any) -> bool:
         monkeypatch.setattr(heartbeats, "_take", usual)
-        assert heartbeats.take_turns(turns) == ["work"]
+        assert heartbeats.claim_due_jobs(turns) == ["work"]
         return usual(*args)
 
     monkeypatch.setattr(heartbeats, "_take", overtaken)
-    assert heartbeats.take_turns(turns) == []
+    assert heartbeats.claim_due_jobs(turns) == []
     assert Heartbeat.objects.filter(name="work").count() == 1

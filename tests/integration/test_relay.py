@@ -22,7 +22,7 @@ from wagtail_indexnow.ledger import intents, tracked_urls
 from wagtail_indexnow.ledger.tracked_urls import Marked
 from wagtail_indexnow.models import Channel, Heartbeat, Intent
 from wagtail_indexnow.relay import worker_thread
-from wagtail_indexnow.relay.dispatch import Tick, keep_house, next_due, run_until_idle, tick
+from wagtail_indexnow.relay.dispatch import Tick, next_due, run_maintenance, run_until_idle, tick
 from wagtail_indexnow.relay.senders import DramatiqCourier, InlineCourier
 from wagtail_indexnow.relay.worker_thread import RelayMiddleware, relay_until, survive
 from wagtail_indexnow.submission import submitting
@@ -482,7 +482,7 @@ def test_b05_nothing_moves_where_the_app_is_off(indexnow: Any) -> None:
     indexnow.configure(ENABLED=False)
 
     assert tick(DramatiqCourier()) == NOTHING
-    keep_house()
+    run_maintenance()
 
     assert not Heartbeat.objects.exists()
 
@@ -533,7 +533,7 @@ def test_fault_of_the_housework_does_not_stop_the_relay(
     broker: StubBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     due_pages(1)
-    monkeypatch.setattr(worker_thread, "keep_house", fail)
+    monkeypatch.setattr(worker_thread, "run_maintenance", fail)
 
     assert not survive(DramatiqCourier())
 
@@ -566,12 +566,12 @@ def test_idle_look_costs_three_queries_and_its_housework_one(
     django_assert_max_num_queries: Any,
 ) -> None:
     tick(DramatiqCourier())
-    keep_house()
+    run_maintenance()
 
     with django_assert_max_num_queries(3):  # heartbeat, intents, channels
         tick(DramatiqCourier())
     with django_assert_max_num_queries(1):
-        keep_house()
+        run_maintenance()
 
 
 def test_heartbeat_is_written_every_ten_seconds(indexnow: Any) -> None:

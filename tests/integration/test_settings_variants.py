@@ -20,8 +20,8 @@ from tests.factories import make_page, publish
 from wagtail_indexnow.diagnostics.explanation import explain, status_sentence
 from wagtail_indexnow.diagnostics.health import findings
 from wagtail_indexnow.models import Intent, TrackedUrl
-from wagtail_indexnow.pages.public_urls import page_model
-from wagtail_indexnow.relay.dispatch import keep_house
+from wagtail_indexnow.pages.model import page_model
+from wagtail_indexnow.relay.dispatch import run_maintenance
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 HOME = "https://www.example.com/en/"
@@ -170,7 +170,7 @@ def test_import_past_all_signals_is_found(indexnow: Any, news: Any) -> None:
     now = timezone.now()
     page_model().objects.filter(pk=news.pk).update(live=True, last_published_at=now)
 
-    keep_house()
+    run_maintenance()
 
     assert indexnow.settled() == [NEWS]
 

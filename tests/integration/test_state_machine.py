@@ -32,7 +32,7 @@ from tests.conftest import IndexNow
 from tests.factories import make_page, make_site
 from tests.testapp.models import ArticlePage
 from wagtail_indexnow.models import Intent, TrackedUrl
-from wagtail_indexnow.relay.dispatch import keep_house
+from wagtail_indexnow.relay.dispatch import run_maintenance
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
 START = datetime(2026, 12, 1, 9, 0, tzinfo=UTC)
@@ -167,7 +167,7 @@ class Editing(RuleBasedStateMachine):
 
     @rule()
     def reconcile(self) -> None:
-        keep_house()
+        run_maintenance()
 
     @rule()
     def settle(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from django.db import models
 from wagtail.admin.panels import FieldPanel
 from wagtail.contrib.routable_page.models import RoutablePageMixin, path
-from wagtail.models import Page
+from wagtail.models import Page, Site
 
 from wagtail_indexnow.mixins import IndexNowPageMixin
 
@@ -78,3 +78,61 @@ class OptOutPage(IndexNowPageMixin, Page):
 
     promote_panels = [*Page.promote_panels, *IndexNowPageMixin.indexnow_panels]
     template = "testapp/page.html"
+
+
+class FolderPage(Page):
+    """Shows its first live child, under the child's own URL."""
+
+    template = "testapp/page.html"
+
+    def get_indexnow_urls(self) -> list[str | None]:
+        child = self.get_children().live().order_by("path").first()
+        return [child.specific.full_url] if child else [self.full_url]
+
+
+class SectionEntryPage(Page):
+    """Lives at a dated address below its parent's."""
+
+    template = "testapp/page.html"
+
+    def get_url_parts(self, request: Any = None) -> Any:
+        parts = self.get_parent().specific.get_url_parts(request)
+        return parts and (parts[0], parts[1], f"{parts[2]}2026/12/01/{self.slug}/")
+
+
+class HeadlessPage(Page):
+    """Overrides its URL and leaves it as it is, as headless sites do on a base class."""
+
+    template = "testapp/page.html"
+
+    def get_url_parts(self, request: Any = None) -> Any:
+        return super().get_url_parts(request)
+
+
+class RequestHostPage(Page):
+    """Builds its URL from the site of the request."""
+
+    template = "testapp/page.html"
+
+    def get_url_parts(self, request: Any = None) -> Any:
+        site = Site.find_for_request(request)
+        parts = super().get_url_parts(request)
+        return parts and (parts[0], f"https://{site.hostname}", parts[2])
+
+
+class PrintedPage(Page):
+    """Lists a print version below its own URL."""
+
+    template = "testapp/page.html"
+
+    def get_sitemap_urls(self, request: Any = None) -> list[dict[str, Any]]:
+        return [{"location": self.full_url}, {"location": self.full_url + "print/"}]
+
+
+class MembersPage(Page):
+    """Restricts each new page to members."""
+
+    template = "testapp/page.html"
+
+    def get_default_privacy_setting(self, request: Any) -> dict[str, Any]:
+        return {"type": "login"}

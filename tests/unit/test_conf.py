@@ -5,17 +5,13 @@ from typing import Any
 
 import pytest
 
-from wagtail_indexnow.conf import DEFAULTS, RULES, SETTING, conf, problems
+from wagtail_indexnow.conf import SETTING, SETTINGS, conf, problems
 
 
-def test_every_key_has_a_default_a_rule_and_a_property() -> None:
-    assert set(DEFAULTS) == set(RULES)
-    assert len(DEFAULTS) == 21
+def test_defaults_are_valid(settings: Any) -> None:
+    settings.WAGTAIL_INDEXNOW = {key: item.default for key, item in SETTINGS.items()}
 
-
-def test_defaults_are_right_themselves(settings: Any) -> None:
-    settings.WAGTAIL_INDEXNOW = {**DEFAULTS}
-
+    assert len(SETTINGS) == 26
     assert list(problems()) == []
 
 
@@ -28,6 +24,11 @@ def test_site_without_the_setting_has_defaults(settings: Any) -> None:
     assert conf.hosts is None
     assert conf.keys == conf.connect_to == {}
     assert conf.verify_key_file is True
+    assert conf.verify_pages is False
+    assert conf.verify_after == timedelta(seconds=30)
+    assert conf.verify_grace == timedelta(hours=1)
+    assert conf.audit_interval == timedelta(days=1)
+    assert conf.alert_emails == []
     assert conf.scheme is None
     assert conf.translations == "url_changes"
     assert conf.aliases is False
@@ -99,6 +100,14 @@ def test_hosts_of_keys_are_compared_in_lower_case(settings: Any) -> None:
         ("KEYS", {"www.example.com": "x" * 129}),
         ("KEYS", ["abcdefgh"]),
         ("CONNECT_TO", {"www.example.com": "127.0.0.1:8000"}),
+        ("CONNECT_TO", {"www.example.com": None}),
+        ("VERIFY_PAGES", 1),
+        ("VERIFY_AFTER", -1),
+        ("VERIFY_GRACE", "1h"),
+        ("AUDIT_INTERVAL", None),
+        ("ALERT_EMAILS", "editor@example.com"),
+        ("ALERT_EMAILS", ["editor@example.com", "editor"]),
+        ("ALERT_EMAILS", [None]),
         ("SCHEME", "ftp"),
         ("TRANSLATIONS", "sometimes"),
         ("ALIASES", None),
@@ -116,6 +125,14 @@ def test_wrong_value_is_named(settings: Any, name: str, value: Any) -> None:
     settings.WAGTAIL_INDEXNOW = {name: value}
 
     assert [found for found, _expected in problems()] == [name]
+
+
+def test_interval_of_zero_is_valid(settings: Any) -> None:
+    settings.WAGTAIL_INDEXNOW = {"AUDIT_INTERVAL": 0, "ALERT_EMAILS": ("editor@example.com",)}
+
+    assert list(problems()) == []
+    assert conf.audit_interval == timedelta(0)
+    assert conf.alert_emails == ["editor@example.com"]
 
 
 def test_setting_must_be_a_dictionary(settings: Any) -> None:

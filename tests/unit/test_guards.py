@@ -11,13 +11,13 @@ from wagtail_indexnow.ledger.backoff import retry_delay
 from wagtail_indexnow.pages.guards import (
     GO,
     PAGE_GUARDS,
+    Decision,
     PageFacts,
     Planned,
     Policy,
-    Verdict,
     decide,
-    decide_page,
     is_being_copied,
+    page_reason,
     skip,
     wait,
     wait_delay,
@@ -26,30 +26,36 @@ from wagtail_indexnow.pages.guards import (
 T1 = datetime(2026, 12, 1, 18, 0, tzinfo=UTC)
 T2 = T1 + timedelta(hours=5)
 BEFORE, AFTER = T1 - timedelta(days=3), T1 + timedelta(seconds=40)
+PLANNED_AT = T1 - timedelta(days=1)
 NOW = T1 + timedelta(minutes=1)
 OURS, OTHER = 7, 9
 MINUTE = timedelta(seconds=60)
 
 
-POLICY = Policy(enabled=True, aliases=False)
+POLICY = Policy(aliases=False)
 PUBLIC = PageFacts(
     live=True,
     expired=False,
     live_revision_id=None,
-    first_published_at=None,
     last_published_at=AFTER,
     approved={},
-    announced=(),
     is_private=False,
     is_alias=False,
     is_embargoed=False,
     is_excluded=False,
-    copied_until=None,
+    copied_at=None,
 )
 
 
 def planned(kind: Kind, *, reason: str = "", waits: int = 0) -> Planned:
-    return Planned(kind=kind, revision_id=OURS, expected_at=T1, reason=reason, waits=waits)
+    return Planned(
+        kind=kind,
+        revision_id=OURS,
+        expected_at=T1,
+        reason=reason,
+        waits=waits,
+        created_at=PLANNED_AT,
+    )
 
 
 def go_live(**changes: Any) -> Planned:
@@ -60,7 +66,7 @@ def page(**facts: Any) -> PageFacts:
     return replace(PUBLIC, **facts)
 
 
-GO_LIVE_ROWS: dict[str, tuple[PageFacts | None, Verdict]] = {
+GO_LIVE_ROWS: dict[str, tuple[PageFacts | None, Decision]] = {
     "gone": (None, skip(Reason.PAGE_DELETED)),
     "live-ours-published_since": (page(live_revision_id=OURS), GO),
     "live-ours-published_exactly_then": (page(live_revision_id=OURS, last_published_at=T1), GO),
@@ -70,22 +76,22 @@ GO_LIVE_ROWS: dict[str, tuple[PageFacts | None, Verdict]] = {
     ),
     "not_live-approved_ours": (
         page(live=False, approved={OURS: T1}, last_published_at=None),
-        wait(Reason.NOT_PUBLISHED_YET, MINUTE),
+        wait(Reason.NOT_PUBLISHED_YET, NOW + MINUTE),
     ),
     "live-approved_ours": (
         page(approved={OURS: T1}, live_revision_id=OTHER, last_published_at=BEFORE),
-        wait(Reason.NOT_PUBLISHED_YET, MINUTE),
+        wait(Reason.NOT_PUBLISHED_YET, NOW + MINUTE),
     ),
     "live-approved_ours-in_another_zone": (
         page(
             approved={OURS: T1.astimezone(datetime.now().astimezone().tzinfo)},
             last_published_at=BEFORE,
         ),
-        wait(Reason.NOT_PUBLISHED_YET, MINUTE),
+        wait(Reason.NOT_PUBLISHED_YET, NOW + MINUTE),
     ),
     "mid_schedule-two_approved": (
         page(live=False, approved={OTHER: T2, OURS: T1}, last_published_at=None),
-        wait(Reason.NOT_PUBLISHED_YET, MINUTE),
+        wait(Reason.NOT_PUBLISHED_YET, NOW + MINUTE),
     ),
     "not_live-approved_another": (
         page(live=False, approved={OTHER: T1}),
@@ -99,77 +105,93 @@ GO_LIVE_ROWS: dict[str, tuple[PageFacts | None, Verdict]] = {
         page(approved={OURS: T1 + timedelta(microseconds=1)}, last_published_at=BEFORE),
         skip(Reason.SCHEDULE_CHANGED),
     ),
-    "live-another": (
-        page(live_revision_id=OTHER),
+    "live-another-published_since_planned": (
+        page(live_revision_id=OTHER, last_published_at=PLANNED_AT + timedelta(microseconds=1)),
         skip(Reason.PUBLISHED_OTHERWISE),
     ),
-    "live-ours-published_before": (
-        page(live_revision_id=OURS, last_published_at=BEFORE),
-        skip(Reason.PUBLISHED_OTHERWISE),
-    ),
-    "live-ours-published_a_moment_before": (
+    "live-ours-published_before_its_time": (
         page(live_revision_id=OURS, last_published_at=T1 - timedelta(microseconds=1)),
         skip(Reason.PUBLISHED_OTHERWISE),
     ),
+    "live-another-not_published_since_planned": (
+        page(live_revision_id=OTHER, last_published_at=PLANNED_AT),
+        wait(Reason.SCHEDULE_CANCELLED, NOW + MINUTE),
+    ),
+    "live-ours-not_published_since_planned": (
+        page(live_revision_id=OURS, last_published_at=BEFORE),
+        wait(Reason.SCHEDULE_CANCELLED, NOW + MINUTE),
+    ),
+    "live-another-never_published": (
+        page(live_revision_id=OTHER, last_published_at=None),
+        wait(Reason.SCHEDULE_CANCELLED, NOW + MINUTE),
+    ),
     "live-none-published_since": (page(live_revision_id=None), GO),
+    "live-none-published_since_planned_but_before": (
+        page(live_revision_id=None, last_published_at=T1 - timedelta(microseconds=1)),
+        wait(Reason.SCHEDULE_CANCELLED, NOW + MINUTE),
+    ),
     "live-none-published_before": (
         page(live_revision_id=None, last_published_at=BEFORE),
-        wait(Reason.SCHEDULE_CANCELLED, MINUTE),
+        wait(Reason.SCHEDULE_CANCELLED, NOW + MINUTE),
     ),
     "live-none-never_published": (
         page(live_revision_id=None, last_published_at=None),
-        wait(Reason.SCHEDULE_CANCELLED, MINUTE),
+        wait(Reason.SCHEDULE_CANCELLED, NOW + MINUTE),
     ),
     "not_live-expired": (page(live=False, expired=True), skip(Reason.EXPIRED)),
     "not_live-none-first_look": (
         page(live=False, last_published_at=None),
-        wait(Reason.SCHEDULE_CANCELLED, MINUTE),
+        wait(Reason.SCHEDULE_CANCELLED, NOW + MINUTE),
     ),
 }
 
 
 def test_going_on_and_skipping_wait_for_nothing() -> None:
-    assert decide_page(PUBLIC, POLICY) == Verdict("go", "", timedelta(0))
-    assert skip(Reason.PRIVATE) == Verdict("skip", Reason.PRIVATE, timedelta(0))
+    assert GO.until is None
+    assert skip(Reason.PRIVATE).until is None
 
 
-@pytest.mark.parametrize(("facts", "verdict"), GO_LIVE_ROWS.values(), ids=GO_LIVE_ROWS)
-def test_go_live_row(facts: PageFacts | None, verdict: Verdict) -> None:
-    assert decide(go_live(), facts, POLICY, now=NOW) == verdict
+@pytest.mark.parametrize(("facts", "decision"), GO_LIVE_ROWS.values(), ids=GO_LIVE_ROWS)
+def test_go_live_row(facts: PageFacts | None, decision: Decision) -> None:
+    assert decide(go_live(), facts, now=NOW) == decision
 
 
 @pytest.mark.parametrize(
     "facts",
-    [page(live=False, last_published_at=None), page(last_published_at=BEFORE)],
-    ids=["not_live", "live_without_revision"],
+    [
+        page(live=False, last_published_at=None),
+        page(last_published_at=BEFORE),
+        page(live_revision_id=OTHER, last_published_at=BEFORE),
+    ],
+    ids=["not_live", "live_without_revision", "live_another"],
 )
-def test_cancelled_schedule_is_believed_at_the_second_look(facts: PageFacts) -> None:
+def test_r75_cancelled_schedule_is_believed_at_the_second_check(facts: PageFacts) -> None:
+    """R75: an unscheduled update of a live page is not “another version was published”."""
     intent = go_live(reason=Reason.SCHEDULE_CANCELLED, waits=1)
 
-    assert decide(intent, facts, POLICY, now=NOW) == skip(Reason.SCHEDULE_CANCELLED)
+    assert decide(intent, facts, now=NOW) == skip(Reason.SCHEDULE_CANCELLED)
 
 
-def test_page_that_turned_live_between_the_looks_goes_on() -> None:
+def test_page_that_turned_live_between_the_checks_goes_on() -> None:
     intent = go_live(reason=Reason.SCHEDULE_CANCELLED, waits=1)
 
-    assert decide(intent, page(live_revision_id=OURS), POLICY, now=NOW) == GO
+    assert decide(intent, page(live_revision_id=OURS), now=NOW) == GO
 
 
 @pytest.mark.parametrize(
-    ("late", "verdict"),
+    ("late", "verb"),
     [
-        (timedelta(days=7) - timedelta(microseconds=1), wait(Reason.NOT_PUBLISHED_YET, MINUTE)),
-        (timedelta(days=7), skip(Reason.NEVER_PUBLISHED)),
-        (timedelta(days=30), skip(Reason.NEVER_PUBLISHED)),
+        (timedelta(days=7) - timedelta(microseconds=1), "wait"),
+        (timedelta(days=7), "skip"),
+        (timedelta(days=30), "skip"),
     ],
     ids=["before", "exactly", "after"],
 )
-def test_page_that_is_never_published_ends_after_seven_days(
-    late: timedelta, verdict: Verdict
-) -> None:
-    facts = page(live=False, approved={OURS: T1})
+def test_page_that_is_never_published_ends_after_seven_days(late: timedelta, verb: str) -> None:
+    decision = decide(go_live(), page(live=False, approved={OURS: T1}), now=T1 + late)
 
-    assert decide(go_live(), facts, POLICY, now=T1 + late) == verdict
+    reason = Reason.NOT_PUBLISHED_YET if verb == "wait" else Reason.NEVER_PUBLISHED
+    assert (decision.verb, decision.reason) == (verb, reason)
 
 
 @pytest.mark.parametrize(("waits", "seconds"), [(0, 60), (1, 300), (2, 900), (3, 900), (100, 900)])
@@ -177,8 +199,16 @@ def test_pauses_while_waiting_for_publish_scheduled(waits: int, seconds: int) ->
     facts = page(live=False, approved={OURS: T1})
 
     assert wait_delay(waits) == timedelta(seconds=seconds)
-    verdict = decide(go_live(waits=waits), facts, POLICY, now=NOW)
-    assert verdict == wait(Reason.NOT_PUBLISHED_YET, timedelta(seconds=seconds))
+    decision = decide(go_live(waits=waits), facts, now=NOW)
+    assert decision == wait(Reason.NOT_PUBLISHED_YET, NOW + timedelta(seconds=seconds))
+
+
+def test_schedule_that_is_checked_early_waits_for_its_time() -> None:
+    facts = page(live=False, approved={OURS: T1})
+
+    decision = decide(go_live(waits=1), facts, now=T1 - timedelta(hours=2))
+
+    assert decision == wait(Reason.NOT_PUBLISHED_YET, T1)
 
 
 @pytest.mark.parametrize(
@@ -188,63 +218,36 @@ def test_pauses_after_faults_of_a_page(attempts: int, seconds: int) -> None:
     assert retry_delay(attempts) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize(
-    ("kind", "verdict"),
-    [
-        (Kind.GO_LIVE, skip(Reason.ALREADY_ANNOUNCED)),
-        (Kind.PUBLISH, skip(Reason.ALREADY_ANNOUNCED)),
-        (Kind.MANUAL, GO),
-        (Kind.MOVE, GO),
-        (Kind.REMOVE, GO),
-        (Kind.VISIBILITY, GO),
-    ],
-)
-def test_version_that_was_announced_before(kind: Kind, verdict: Verdict) -> None:
-    facts = page(live_revision_id=OURS, announced={BEFORE, AFTER})
-
-    assert decide(planned(kind), facts, POLICY, now=NOW) == verdict
-
-
-def test_other_version_was_announced_before() -> None:
-    facts = page(announced={BEFORE})
-
-    assert decide(planned(Kind.PUBLISH), facts, POLICY, now=NOW) == GO
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind != Kind.GO_LIVE])
+def test_other_kinds_check_their_page_whatever_became_of_it(kind: Kind) -> None:
+    for facts in (None, page(), page(live=False), page(is_private=True), page(is_excluded=True)):
+        assert decide(planned(kind), facts, now=NOW) == GO
 
 
 def test_w12_page_without_publishing_time_is_compared_with_nothing() -> None:
     facts = page(last_published_at=None)
 
-    assert decide(planned(Kind.PUBLISH), facts, POLICY, now=NOW) == GO
-    assert decide(go_live(), facts, POLICY, now=NOW).outcome == "wait"
+    assert decide(planned(Kind.PUBLISH), facts, now=NOW) == GO
+    assert decide(go_live(), facts, now=NOW).verb == "wait"
 
 
-PAGE_ROWS: dict[str, tuple[dict[str, Any], Policy, Reason]] = {
-    "disabled": ({}, replace(POLICY, enabled=False), Reason.DISABLED),
-    "not_live": ({"live": False}, POLICY, Reason.NOT_LIVE),
-    "private": ({"is_private": True}, POLICY, Reason.PRIVATE),
-    "alias": ({"is_alias": True}, POLICY, Reason.ALIAS),
-    "embargoed": (
-        {"is_alias": True, "is_embargoed": True},
-        replace(POLICY, aliases=True),
-        Reason.EMBARGOED,
-    ),
-    "excluded": ({"is_excluded": True}, POLICY, Reason.EXCLUDED),
+PAGE_ROWS: dict[str, tuple[PageFacts | None, Policy, Reason]] = {
+    "gone": (None, POLICY, Reason.PAGE_DELETED),
+    "not_live": (page(live=False), POLICY, Reason.NOT_LIVE),
+    "private": (page(is_private=True), POLICY, Reason.PRIVATE),
+    "alias": (page(is_alias=True), POLICY, Reason.ALIAS),
+    "embargoed": (page(is_alias=True, is_embargoed=True), Policy(aliases=True), Reason.EMBARGOED),
+    "excluded": (page(is_excluded=True), POLICY, Reason.EXCLUDED),
 }
 
 
 @pytest.mark.parametrize(("facts", "policy", "reason"), PAGE_ROWS.values(), ids=PAGE_ROWS)
-@pytest.mark.parametrize("kind", list(Kind))
-def test_page_row_forbids_every_kind(
-    kind: Kind, facts: dict[str, Any], policy: Policy, reason: Reason
-) -> None:
-    # Live by our revision a moment ago: the go-live's own guards let it pass.
-    found = page(**{"live_revision_id": OURS, **facts})
+def test_page_row(facts: PageFacts | None, policy: Policy, reason: Reason) -> None:
+    assert page_reason(facts, policy) == reason
 
-    verdict = decide(planned(kind), found, policy, now=NOW)
 
-    is_own_guard = kind == Kind.GO_LIVE and reason == Reason.NOT_LIVE
-    assert verdict == (wait(Reason.SCHEDULE_CANCELLED, MINUTE) if is_own_guard else skip(reason))
-    assert decide_page(found, policy) == skip(reason)
+def test_public_page_passes() -> None:
+    assert page_reason(PUBLIC, POLICY) == ""
 
 
 def test_page_guards_are_asked_in_this_order() -> None:
@@ -253,9 +256,8 @@ def test_page_guards_are_asked_in_this_order() -> None:
         live=False, is_private=True, is_alias=True, is_embargoed=True, is_excluded=True
     )
 
-    assert decide_page(everything, replace(POLICY, enabled=False)) == skip(Reason.DISABLED)
+    assert page_reason(everything, POLICY) == Reason.NOT_LIVE
     assert [reason for reason, _forbids in PAGE_GUARDS] == [
-        Reason.DISABLED,
         Reason.NOT_LIVE,
         Reason.PRIVATE,
         Reason.ALIAS,
@@ -265,7 +267,7 @@ def test_page_guards_are_asked_in_this_order() -> None:
 
 
 def test_alias_passes_if_the_site_wants_aliases() -> None:
-    assert decide_page(page(is_alias=True), replace(POLICY, aliases=True)) == GO
+    assert page_reason(page(is_alias=True), Policy(aliases=True)) == ""
 
 
 @pytest.mark.parametrize(
@@ -273,14 +275,21 @@ def test_alias_passes_if_the_site_wants_aliases() -> None:
     [(timedelta(0), True), (timedelta(seconds=59), True), (MINUTE, False)],
     ids=["now", "a_moment_ago", "settled"],
 )
-def test_fresh_copy_waits_until_nothing_was_written_for_a_minute(
-    age: timedelta, is_copied: bool
+@pytest.mark.parametrize("kind", [Kind.PUBLISH, Kind.MANUAL, Kind.AUDIT])
+def test_fresh_copy_waits_until_no_page_was_copied_for_a_minute(
+    kind: Kind, age: timedelta, is_copied: bool
 ) -> None:
-    facts = page(copied_until=NOW - age)
+    facts = page(copied_at=NOW - age)
 
     assert is_being_copied(facts, now=NOW) is is_copied
-    verdict = decide(planned(Kind.PUBLISH), facts, POLICY, now=NOW)
-    assert verdict == (wait(Reason.COPYING, MINUTE) if is_copied else GO)
+    expected = wait(Reason.COPYING, NOW + MINUTE) if is_copied else GO
+    assert decide(planned(kind), facts, now=NOW) == expected
+
+
+def test_copy_that_is_not_live_does_not_wait() -> None:
+    facts = page(live=False, copied_at=NOW)
+
+    assert decide(planned(Kind.PUBLISH), facts, now=NOW) == GO
 
 
 def test_page_that_is_no_copy_does_not_wait() -> None:

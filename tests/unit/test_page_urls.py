@@ -19,7 +19,7 @@ from tests.testapp.models import (
     OwnUrlPage,
 )
 from wagtail_indexnow.constants import Reason
-from wagtail_indexnow.pages.public_urls import PageUrls, descendant_url, has_own_urls, routing
+from wagtail_indexnow.pages.public_urls import PageUrls, routing
 
 ROOT = "https://www.example.com/en/"
 
@@ -35,13 +35,8 @@ def urls_of(page: Any) -> PageUrls:
         return router.public_urls(page)
 
 
-def base_of(page: Any) -> str | None:
-    with routing() as router:
-        return router.base_url(page)
-
-
 def test_plain_page_has_one_url(home: Any) -> None:
-    assert urls_of(make_page(home, "news")) == PageUrls((f"{ROOT}news/",))
+    assert urls_of(make_page(home, "news")) == PageUrls(urls=(f"{ROOT}news/",))
 
 
 @pytest.mark.parametrize("active", ["de", "fr", None])
@@ -60,7 +55,7 @@ def test_thread_has_the_script_prefix_of_the_settings(home: Any, settings: Any) 
 
     def look() -> None:
         with routing() as router:
-            found.append(router.base_url(page))
+            found.extend(router.public_urls(page).urls)
         found.append(get_script_prefix())
 
     # In memory, the test's data is in this thread's transaction alone: the page brings its paths.
@@ -87,13 +82,21 @@ def test_script_prefix_of_a_request_is_put_aside_and_restored(home: Any) -> None
 @pytest.mark.parametrize(
     ("model", "fields", "expected"),
     [
-        (OwnUrlPage, {"address": "x"}, PageUrls(("https://www.example.com/own/x/",))),
-        (ListedUrlsPage, {"listed": ["/en/a/", f"{ROOT}a/"]}, PageUrls((f"{ROOT}a/",))),
-        (CalendarPage, {}, PageUrls((f"{ROOT}page/", f"{ROOT}page/past/"))),
-        (HiddenFromSitemapPage, {}, PageUrls((), Reason.EXCLUDED)),
-        (HiddenFromSitemapPage, {"noindex": False}, PageUrls((f"{ROOT}page/",))),
-        (ListedUrlsPage, {"listed": ["mailto:me"]}, PageUrls((), Reason.NO_URL)),
-        (ListedUrlsPage, {"listed": ["https://a.example.org/"]}, PageUrls((), Reason.FOREIGN_HOST)),
+        (OwnUrlPage, {"address": "x"}, PageUrls(urls=("https://www.example.com/own/x/",))),
+        (ListedUrlsPage, {"listed": ["/en/a/", f"{ROOT}a/"]}, PageUrls(urls=(f"{ROOT}a/",))),
+        (CalendarPage, {}, PageUrls(urls=(f"{ROOT}page/", f"{ROOT}page/past/"))),
+        (
+            HiddenFromSitemapPage,
+            {},
+            PageUrls(reason=Reason.EXCLUDED, excluded=(f"{ROOT}page/",)),
+        ),
+        (HiddenFromSitemapPage, {"noindex": False}, PageUrls(urls=(f"{ROOT}page/",))),
+        (ListedUrlsPage, {"listed": ["mailto:me"]}, PageUrls(reason=Reason.NO_URL)),
+        (
+            ListedUrlsPage,
+            {"listed": ["https://a.example.org/"]},
+            PageUrls(reason=Reason.FOREIGN_HOST),
+        ),
     ],
     ids=["own_parts", "listed", "routable", "hidden", "not_hidden", "unusable", "foreign"],
 )
@@ -105,14 +108,13 @@ def test_url_outside_our_hosts_is_left_out(home: Any) -> None:
     listed = [f"{ROOT}a/", "https://a.example.org/"]
     page = make_page(home, "page", model=ListedUrlsPage, listed=listed)
 
-    assert urls_of(page) == PageUrls((f"{ROOT}a/",))
+    assert urls_of(page) == PageUrls(urls=(f"{ROOT}a/",))
 
 
 def test_page_outside_every_site_has_no_url(home: Any) -> None:
     page = make_page(Page.get_first_root_node(), "lost")
 
-    assert urls_of(page) == PageUrls((), Reason.NO_URL)
-    assert base_of(page) is None
+    assert urls_of(page) == PageUrls(reason=Reason.NO_URL)
 
 
 def test_stale_root_paths_do_not_count(home: Any) -> None:
@@ -122,12 +124,6 @@ def test_stale_root_paths_do_not_count(home: Any) -> None:
 
     fresh = ArticlePage.objects.get(pk=page.pk)
     assert urls_of(fresh).urls == ("https://new.example.com/en/news/",)
-
-
-def test_base_is_where_the_path_leads_whatever_the_type_says(home: Any) -> None:
-    page = make_page(home, "page", model=OwnUrlPage)
-
-    assert base_of(page) == f"{ROOT}page/"
 
 
 def test_scheme_setting_replaces_the_sites_own(home: Any, settings: Any) -> None:
@@ -145,25 +141,3 @@ def test_many_pages_cost_few_queries(home: Any) -> None:
 
     assert len(set(found)) == 20
     assert len(queries) <= 5 + 20  # each page's locale, unless the batch has joined it
-
-
-@pytest.mark.parametrize(
-    ("base", "suffix", "expected"),
-    [
-        (f"{ROOT}top/", "child/", f"{ROOT}top/child/"),
-        (f"{ROOT}top", "child/", f"{ROOT}top/child"),
-        (f"{ROOT}top/", "größe/", f"{ROOT}top/gr%C3%B6%C3%9Fe/"),
-        (f"{ROOT}top/", "", f"{ROOT}top/"),
-    ],
-    ids=["plain", "no_slash", "non_ascii", "itself"],
-)
-def test_descendant_below_a_base(base: str, suffix: str, expected: str) -> None:
-    assert descendant_url(base, suffix) == expected
-
-
-@pytest.mark.parametrize(
-    ("model", "is_own"),
-    [(ArticlePage, False), (CalendarPage, False), (OwnUrlPage, True), (ListedUrlsPage, True)],
-)
-def test_types_that_make_their_own_urls(model: type, is_own: bool) -> None:
-    assert has_own_urls(model) is is_own

@@ -18,8 +18,8 @@ from ..conf import conf
 from ..constants import Change, IntentState, Kind, Reason, UrlState
 from ..models import Intent, TrackedUrl
 from ..pages.announcing import as_planned
-from ..pages.comparison import DATABASE_FAULTS, Look
-from ..pages.guards import GO, PAGE_GUARDS, decide, decide_page
+from ..pages.comparison import Check
+from ..pages.guards import PAGE_GUARDS, Policy, decide
 from ..pages.public_urls import routing
 from .formatting import moment
 from .wait_reasons import Waits
@@ -90,12 +90,13 @@ def explain(page_id: int, *, shown_pages: Any = None) -> Explanation:
     :param shown_pages: a queryset of the pages that the reader may be told of; all by default.
     """
     with routing() as router:
-        look = Look([page_id], router)
-        guards, urls = _guards(page_id, look, shown_pages)
-        intents = list(Intent.objects.filter(page_id=page_id).order_by("-created_at", "-pk"))
-        looks = [_planned_look(intent, look) for intent in intents]
+        check = Check(router, now=clock.now())
+        check.read({page_id: None})
+    guards, urls = _guards(page_id, check, shown_pages)
+    intents = list(Intent.objects.filter(page_id=page_id).order_by("-created_at", "-pk"))
+    looks = [_planned_look(intent, check) for intent in intents]
     refused = next((guard for guard in guards if not guard.passed), None)
-    page = look.batch.pages.get(page_id)
+    page = check.page(page_id)
     return Explanation(
         page_id=page_id,
         title=_title(page, intents),
@@ -129,17 +130,20 @@ def status_sentences(page: Any) -> list[str]:
     return told or [_("Search engines have not been told of this page yet.")]
 
 
-def _guards(page_id: int, look: Look, shown_pages: Any) -> tuple[list[Guard], Sequence[str]]:
+def _guards(page_id: int, check: Check, shown_pages: Any) -> tuple[list[Guard], Sequence[str]]:
     """Return every guard with what it found, and the URLs that engines may hear of now."""
-    facts = look.facts(page_id)
-    if facts is None:
+    page = check.page(page_id)
+    if page is None:
         return [_guard(Reason.PAGE_DELETED, False, "")], ()
-    page = look.batch.pages[page_id]
-    guards = [
-        _guard(reason, not forbids(facts, look.policy), _found(reason, page, shown_pages))
-        for reason, forbids in PAGE_GUARDS
-    ]
-    reason, message, urls = _urls(page_id, look)
+    guards = [_guard(Reason.DISABLED, conf.enabled, f"ENABLED: {conf.enabled}")]
+    if page_id not in check.faults:
+        facts, policy = check.facts(page_id), Policy(aliases=conf.aliases)
+        assert facts is not None  # noqa: S101 - the page is there
+        guards += [
+            _guard(reason, not forbids(facts, policy), _found(reason, page, shown_pages))
+            for reason, forbids in PAGE_GUARDS
+        ]
+    reason, message, urls = _urls(page_id, check)
     guards.append(Guard(name=reason or Reason.NO_URL.value, passed=not reason, message=message))
     return guards, urls if all(guard.passed for guard in guards) else ()
 
@@ -152,8 +156,6 @@ def _guard(reason: Reason, passed: bool, found: str) -> Guard:
 def _found(reason: Reason, page: Any, shown_pages: Any) -> str:
     """Say what a guard looked at."""
     match reason:
-        case Reason.DISABLED:
-            return f"ENABLED: {conf.enabled}"
         case Reason.NOT_LIVE:
             at = page.last_published_at
             return _("Last published: %(time)s.") % {"time": moment(at) if at else "–"}
@@ -175,30 +177,26 @@ def _restrictions(page: Any, shown_pages: Any) -> str:
     return _("Restrictions on: %(pages)s.") % {"pages": ", ".join(titles) or "–"}
 
 
-def _urls(page_id: int, look: Look) -> tuple[str, str, Sequence[str]]:
-    """Return (reason, what was found, URLs) of a page, whatever the other guards say."""
-    try:
-        found = look.urls(page_id)
-    except DATABASE_FAULTS:
-        raise
-    except Exception as error:  # the page's own code
+def _urls(page_id: int, check: Check) -> tuple[str, str, Sequence[str]]:
+    """Return (reason, what was found, URLs) of a page."""
+    if fault := check.faults.get(page_id):  # of the page's own code
         label = Reason.PAGE_ERROR.label
-        return Reason.PAGE_ERROR.value, f"{label} {type(error).__name__}: {error}", ()
-    if found.reason:
-        return found.reason, str(Reason(found.reason).label), ()
-    count = len(found.urls)
-    message = ngettext("%(count)s URL.", "%(count)s URLs.", count) % {"count": count}
-    return "", message, found.urls
+        return Reason.PAGE_ERROR.value, f"{label} {type(fault).__name__}: {fault}", ()
+    if reason := check.reason(page_id):
+        return reason, str(Reason(reason).label), ()
+    urls = check.urls(page_id)
+    message = ngettext("%(count)s URL.", "%(count)s URLs.", len(urls)) % {"count": len(urls)}
+    return "", message, urls
 
 
-def _planned_look(intent: Intent, look: Look) -> PlannedLook:
+def _planned_look(intent: Intent, check: Check) -> PlannedLook:
     return PlannedLook(
         key=intent.key,
         kind=intent.kind,
         state=intent.state,
         reason=intent.reason,
         message=str(intent.get_reason_display()) if intent.reason else "",
-        verdict=_verdict(intent, look) if intent.state == IntentState.PLANNED else "",
+        verdict=_verdict(intent, check) if intent.state == IntentState.PLANNED else "",
         run_at=intent.run_at,
         expected_at=intent.expected_at,
         created_at=intent.created_at,
@@ -208,11 +206,15 @@ def _planned_look(intent: Intent, look: Look) -> PlannedLook:
     )
 
 
-def _verdict(intent: Intent, look: Look) -> str:
-    """Say in a word or two what a worker would decide now."""
-    facts = look.facts(intent.page_id)
-    verdict = decide(as_planned(intent), facts, look.policy, now=clock.now())
-    return f"{verdict.outcome} {verdict.reason}".strip()
+def _verdict(intent: Intent, check: Check) -> str:
+    """Return in a word or two what a worker would decide now."""
+    page_id = intent.page_id
+    if page_id is None or page_id in check.faults:
+        return f"wait {Reason.PAGE_ERROR}"
+    decision = decide(as_planned(intent), check.facts(page_id), now=check.now)
+    if decision.verb == "go" and check.reason(page_id):
+        return f"skip {check.reason(page_id)}"
+    return f"{decision.verb} {decision.reason}".strip()
 
 
 def _rows(page_id: int) -> Iterator[TrackedUrl]:
@@ -250,12 +252,9 @@ def _title(page: Any, intents: Sequence[Intent]) -> str:
 def _refusal(page_id: int) -> str:
     """Return the reason why engines may not hear of a page now; empty if they may."""
     with routing() as router:
-        look = Look([page_id], router)
-        facts = look.facts(page_id)
-        if facts is None:
-            return Reason.PAGE_DELETED.value
-        verdict = decide_page(facts, look.policy)
-        return verdict.reason if verdict != GO else _urls(page_id, look)[0]
+        check = Check(router, now=clock.now())
+        check.read({page_id: None})
+    return _urls(page_id, check)[0]
 
 
 def _future_sentence(intent: Intent | None, refusal: str) -> str:

@@ -12,7 +12,8 @@ from ..conf import conf
 from ..constants import RELAY_HEARTBEAT, WORKER_HEARTBEAT, Reason, UrlState
 from ..ledger import heartbeats
 from ..models import Channel, Intent, Submission, TrackedUrl
-from ..pages.public_urls import page_model
+from ..pages import audits
+from ..pages.model import page_model
 from . import advice
 from .findings import Finding
 from .formatting import moment, outcome_label
@@ -24,8 +25,9 @@ REJECTED_LATELY = timedelta(days=7)
 
 def findings(now: datetime) -> Iterator[Finding]:
     """Yield what was found, in the order in which a person should mend it."""
-    for look in (_relay, _worker, _publish_scheduled, _waiting, _holds, _rejected, _last_answers):
-        yield from look(now)
+    checks = (_relay, _worker, _publish_scheduled, _audit, _waiting, _holds, _rejected)
+    for check in (*checks, _last_answers):
+        yield from check(now)
 
 
 def _relay(now: datetime) -> Iterator[Finding]:
@@ -96,6 +98,57 @@ def _publish_scheduled(now: datetime) -> Iterator[Finding]:
         if seen_at
         else _("publish_scheduled has had nothing to do yet."),
     )
+
+
+def _audit(now: datetime) -> Iterator[Finding]:
+    last, opened = audits.last_audit(), audits.open_audit()
+    if last is not None and last.reason == Reason.MASS_CHANGE:
+        yield from _mass_change(last)
+    elif opened is None and last is None:
+        yield Finding(
+            name="audit",
+            ok=None,
+            message=_("The first audit has not run yet: the inventory is empty."),
+            fix=_("Run manage.py indexnow_audit, or start a worker."),
+        )
+    if opened is not None:
+        yield Finding(
+            name="audit",
+            ok=True if last else None,
+            message=_("An audit is in progress: %(done)s of %(count)s pages checked.")
+            % {"done": opened.detail.get("checked", 0), "count": audits.page_count()},
+        )
+    elif last is not None and last.finished_at is not None:
+        yield Finding(
+            name="audit",
+            ok=True,
+            message=_("The last audit ended on %(time)s; %(count)s pages checked.")
+            % {"time": moment(last.finished_at), "count": last.detail.get("checked", 0)},
+        )
+
+
+def _mass_change(audit: Intent) -> Iterator[Finding]:
+    """Yield a finding for each host of which an audit found too many changes at once."""
+    for host in audit.detail.get("blocked", ()):
+        figures = audit.detail["hosts"][host]
+        yield Finding(
+            name="mass_change",
+            subject=host,
+            ok=False,
+            message=_(
+                "Too many changes at once: %(removed)s URLs would be removed, %(changed)s added "
+                "or updated, such as %(example)s. Nothing was announced."
+            )
+            % {
+                "removed": figures["removed"],
+                "changed": figures["changed"],
+                "example": figures["examples"][0]["url"],
+            },
+            fix=_(
+                "Check Sites and settings. If the changes are meant, run "
+                "manage.py indexnow_audit --apply."
+            ),
+        )
 
 
 def _waiting(now: datetime) -> Iterator[Finding]:

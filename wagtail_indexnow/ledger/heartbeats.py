@@ -1,4 +1,4 @@
-"""When each part of the machinery was last seen at work, and whose turn it is for common work."""
+"""When each part was last seen at work, and when common jobs were last claimed."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -23,26 +23,26 @@ def last_seen(name: str) -> datetime | None:
     return Heartbeat.objects.filter(name=name).values_list("seen_at", flat=True).first()
 
 
-def take_turns(turns: Mapping[str, timedelta]) -> list[str]:
-    """Take the turns that are due for work that one process does for all; one query if none is.
+def claim_due_jobs(jobs: Mapping[str, timedelta]) -> list[str]:
+    """Claim the jobs that are due, of those that one process does for all; one query if none is.
 
-    :param turns: name → how often. Of several processes that ask at once, one gets each.
+    :param jobs: name → how often. Of several processes that ask at once, one gets each.
     """
     now = clock.now()
-    last = dict(Heartbeat.objects.filter(name__in=turns).values_list("name", "seen_at"))
+    last = dict(Heartbeat.objects.filter(name__in=jobs).values_list("name", "seen_at"))
     return [
         name
-        for name, every in turns.items()
-        if (name not in last or last[name] <= now - every) and _take(name, last.get(name), now)
+        for name, every in jobs.items()
+        if (name not in last or last[name] <= now - every) and _claim(name, last.get(name), now)
     ]
 
 
-def give_turn_back(name: str) -> None:
-    """Let the work be taken up again at once, by whoever looks next."""
+def release_job(name: str) -> None:
+    """Let a job be claimed again at once, by any process."""
     Heartbeat.objects.filter(name=name).delete()
 
 
-def _take(name: str, seen_at: datetime | None, now: datetime) -> bool:
+def _claim(name: str, seen_at: datetime | None, now: datetime) -> bool:
     if seen_at is None:
         _row, is_new = Heartbeat.objects.get_or_create(name=name, defaults={"seen_at": now})
         return is_new

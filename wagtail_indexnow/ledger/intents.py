@@ -1,9 +1,9 @@
-"""The verbs on the ledger: plan, release, wait, end, cancel.
+"""The verbs on intents: plan, write what a check came to, cancel.
 
 Planning happens in the editor's transaction and must never disturb it: each call has its own
 savepoint, writes before it reads (SQLite refuses to turn a reader into a writer), and catches
-everything. What it loses, the relay's reconciliation finds again. `write` is for workers, and for
-persons who ask: their own work fails with it.
+everything. What it loses, reconciliation and audits find again. `insert` is for workers and
+commands: their own work fails with it.
 
 Whatever changes when or why an intent runs raises `version` and clears the hand-over, so that an
 actor that is still computing on the old row cannot end it.
@@ -12,15 +12,17 @@ actor that is still computing on the old row cannot end it.
 import logging
 import sys
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
 from django.db import router, transaction
-from django.db.models import Case, F, Q, Value, When
+from django.db.models import Exists, F, Q
 from django.utils import timezone
 from wagtail.log_actions import get_active_log_context
 from wagtail.models import Locale
@@ -28,6 +30,7 @@ from wagtail.models import Locale
 from .. import clock
 from ..conf import conf
 from ..constants import IntentState, Kind, Reason
+from ..exceptions import OutdatedError
 from ..models import Intent
 from ..payloads import iso
 from .backoff import retry_delay
@@ -43,7 +46,7 @@ _AFRESH: dict[str, Any] = {
 }
 
 
-def never_fails(function: Callable[P, None]) -> Callable[P, None]:
+def log_and_swallow(function: Callable[P, None]) -> Callable[P, None]:
     """Keep every fault of a function away from its caller: log it and go on."""
 
     @wraps(function)
@@ -56,7 +59,7 @@ def never_fails(function: Callable[P, None]) -> Callable[P, None]:
     return guarded
 
 
-def shielded(function: Callable[P, None]) -> Callable[P, None]:
+def log_and_swallow_in_savepoint(function: Callable[P, None]) -> Callable[P, None]:
     """Keep faults away from the caller, and its open transaction usable after a failed read."""
 
     @wraps(function)
@@ -67,7 +70,7 @@ def shielded(function: Callable[P, None]) -> Callable[P, None]:
         with savepoint() if is_open else nullcontext():
             function(*args, **kwargs)
 
-    return never_fails(inside_savepoint)
+    return log_and_swallow(inside_savepoint)
 
 
 def savepoint() -> transaction.Atomic:
@@ -75,130 +78,114 @@ def savepoint() -> transaction.Atomic:
     return transaction.atomic(using=router.db_for_write(Intent))
 
 
-def write(
+@dataclass(frozen=True, kw_only=True)
+class PlannedWrite:
+    """What becomes of an intent that was checked. `run_at` None: it has ended."""
+
+    intent: Intent
+    state: str
+    reason: str = ""
+    error: str = ""
+    run_at: datetime | None = None
+    attempts: int = 0
+    waits: int = 0
+
+    @property
+    def values(self) -> tuple[tuple[str, Any], ...]:
+        """What is written; intents that end alike are written by one statement."""
+        return (
+            ("state", str(self.state)),
+            ("reason", str(self.reason)),
+            ("error", self.error),
+            ("run_at", self.run_at),
+            ("attempts", self.attempts),
+            ("waits", self.waits),
+        )
+
+
+def insert(
     kind: Kind,
     *,
     page: Any = None,
     page_id: int | None = None,
     subtree: bool = False,
-    former_urls: Mapping[str, Any] | None = None,
-    run_at: datetime | None = None,
-    attempts: int = 0,
-) -> None:
-    """Write one row that makes a worker look at a page, by default `SETTLE_SECONDS` from now.
+    run_at: Any = None,
+    **values: Any,
+) -> Intent:
+    """Write one row that makes a worker check a page, by default `SETTLE_SECONDS` from now.
 
-    :param former_urls: `{"own": [url, …], "base": url or None}`, what will be gone by then.
+    :param run_at: another time, or an expression for one.
     :raises DatabaseError: nothing was written.
     """
     intent = _new(kind, page=page, page_id=page_id, run_at=run_at)
-    intent.subtree, intent.attempts = subtree, attempts
-    intent.former_urls = dict(former_urls or {})
+    intent.subtree = subtree
+    for name, value in values.items():
+        setattr(intent, name, value)
     with savepoint():
-        _insert(intent)
+        Intent.objects.bulk_create([intent], ignore_conflicts=True)
     _log(intent)
+    return intent
 
 
-plan = never_fails(write)
+@log_and_swallow
+def plan(kind: Kind, **values: Any) -> None:
+    """Write one row, whatever fails; see `insert`."""
+    insert(kind, **values)
 
 
-@never_fails
-def plan_go_live(*, page: Any, revision_id: int, expected_at: datetime) -> None:
+@log_and_swallow
+def plan_publish(*, page: Any, revision_id: int | None) -> None:
+    """Write the row of a page that was just published. The same publish has one row."""
+    values: dict[str, Any] = {"revision_id": revision_id, "locale": _loaded_locale(page)}
+    if page.last_published_at is not None:  # an alias may never have had one
+        values["key"] = f"page:{page.pk}:publish:{iso(page.last_published_at)}"
+    insert(Kind.PUBLISH, page=page, **values)
+
+
+@log_and_swallow
+def plan_go_live(
+    *, page_id: int, revision_id: int, expected_at: datetime, live: Any = None, **values: Any
+) -> None:
     """Write, or re-open, the row of one page and one go-live time.
 
     Scheduling the same again finds its row; going back to an earlier time re-opens that one.
+
+    :param live: pages that are live; the row of one whose revision is live stays as it is.
+    :param values: title, locale and translation key of the page.
     """
-    intent = _new(Kind.GO_LIVE, page=page, run_at=expected_at)
+    intent = _new(Kind.GO_LIVE, page_id=page_id, run_at=expected_at, **values)
     intent.revision_id, intent.expected_at = revision_id, expected_at
-    intent.key = go_live_key(page.pk, expected_at)
-    is_released = Q(state=IntentState.PLANNED, run_at__lt=expected_at)
-    is_planned = Q(state=IntentState.PLANNED, run_at=expected_at, revision_id=revision_id)
+    intent.key = go_live_key(page_id, expected_at)
+    rows = Intent.objects.filter(key=intent.key)
+    is_planned = Q(state=IntentState.PLANNED, revision_id=revision_id)
+    if live is not None:
+        is_planned |= Q(Exists(live.filter(pk=page_id, live_revision_id=revision_id)))
     with savepoint():
-        reopened = (
-            Intent.objects.filter(key=intent.key)
-            .exclude(is_released)
-            .exclude(is_planned)
-            .update(
-                **_AFRESH,
-                revision_id=revision_id,
-                run_at=expected_at,
-                state=IntentState.PLANNED,
-                reason="",
-                error="",
-                attempts=0,
-                waits=0,
-                published_at=None,
-                finished_at=None,
-                page_title=intent.page_title,
-                scheduled_by=intent.scheduled_by,
-                correlation_id=intent.correlation_id,
-            )
+        reopened = rows.exclude(is_planned).update(
+            **_AFRESH,
+            revision_id=revision_id,
+            run_at=expected_at,
+            state=IntentState.PLANNED,
+            reason="",
+            error="",
+            attempts=0,
+            waits=0,
+            finished_at=None,
+            created_at=intent.created_at,
+            page_title=intent.page_title,
+            scheduled_by=intent.scheduled_by,
+            correlation_id=intent.correlation_id,
         )
         if not reopened:
-            _insert(intent)
+            Intent.objects.bulk_create([intent], ignore_conflicts=True)
     _log(intent)
-
-
-@never_fails
-def plan_publish(*, page: Any, revision_id: int | None) -> None:
-    """Announce a page that was just published: release its go-live, or write a `publish`.
-
-    A go-live that somebody cancelled ends here; one that a quick worker announced already needs
-    nothing more.
-    """
-    published_at: datetime | None = page.last_published_at
-    # A publish may cost no query for the name of a language.
-    intent = _new(Kind.PUBLISH, page=page, locale=_loaded_locale(page))
-    intent.revision_id = revision_id
-    if published_at is not None:  # an alias may never have had one
-        intent.key = f"page:{page.pk}:publish:{iso(published_at)}"
-    with savepoint():
-        if not (published_at and revision_id and _settle_go_live(intent, published_at)):
-            _insert(intent)
-    _log(intent)
-
-
-def _settle_go_live(intent: Intent, published_at: datetime) -> bool:
-    go_lives = Intent.objects.filter(
-        page_id=intent.page_id,
-        kind=Kind.GO_LIVE,
-        revision_id=intent.revision_id,
-        expected_at__lte=published_at,
-    )
-    # Most revisions have none, and to say so costs an editor less than what follows. A write and
-    # not a read: SQLite refuses to turn a reader into a writer.
-    if not go_lives.update(kind=Kind.GO_LIVE):
-        return False
-    planned = Q(state=IntentState.PLANNED)
-    cancelled = Q(state=IntentState.CANCELLED)
-    announced = Q(state=IntentState.ANNOUNCED, published_at=published_at)
-
-    def set_if(condition: Q, value: Any, field: str) -> Case:
-        output: Any = Intent._meta.get_field(field)
-        return Case(When(condition, then=value), default=F(field), output_field=output)
-
-    # MariaDB and MySQL assign from left to right: `state`, which the others ask for, comes last.
-    return bool(
-        go_lives.filter(planned | cancelled | announced).update(
-            run_at=set_if(planned, Value(intent.run_at), "run_at"),
-            reason=Case(
-                When(planned, then=Value("")),
-                When(cancelled, then=Value(Reason.CANCELLED.value)),
-                default=F("reason"),
-                output_field=Intent._meta.get_field("reason"),
-            ),
-            version=set_if(planned, F("version") + 1, "version"),
-            handed_at=set_if(planned, Value(None), "handed_at"),
-            handed_count=set_if(planned, Value(0), "handed_count"),
-            state=set_if(cancelled, Value(IntentState.SKIPPED.value), "state"),
-        )
-    )
 
 
 def plan_manual(pages: Sequence[Any], *, subtree: bool = False) -> None:
-    """Write one row for each page, at once, for a person who submits them.
+    """Write one row for each page, at once, for the user who submits them.
 
     :raises DatabaseError: nothing was written. Unlike an editor's publish, this is what the
-        person came for.
+        user came for.
     """
     rows = [_new(Kind.MANUAL, page=page) for page in pages]
     for row in rows:
@@ -209,76 +196,83 @@ def plan_manual(pages: Sequence[Any], *, subtree: bool = False) -> None:
         _log(row)
 
 
-def end(
-    intent: Intent,
-    state: IntentState,
-    *,
-    reason: str = "",
-    error: str = "",
-    published_at: datetime | None = None,
-) -> bool:
-    """End an intent as it was read; `False` if somebody else was there meanwhile."""
-    ended = _as_read(intent).update(
-        state=state,
-        reason=reason,
-        error=error,
-        published_at=published_at,
-        run_at=None,
-        finished_at=clock.now(),
-    )
-    if ended:
-        _log(intent, state=state, reason=reason)
-    return bool(ended)
+def plan_audits(pages: Mapping[int, Any], *, now: datetime) -> None:
+    """Write one row for each page in which an audit found a difference: checked at once.
+
+    :param pages: page id → the page, or `None` if it is gone.
+    :raises DatabaseError: nothing was written.
+    """
+    rows = [
+        _new(Kind.AUDIT, page=page, page_id=page_id, run_at=now) for page_id, page in pages.items()
+    ]
+    Intent.objects.bulk_create(rows, batch_size=500)
 
 
-def wait(intent: Intent, until: datetime, *, reason: str) -> bool:
-    """Move an intent to a later time; waiting is not failing."""
-    waits = _as_read(intent).update(**_AFRESH, run_at=until, reason=reason, waits=F("waits") + 1)
-    if waits:
-        _log(intent, state="pending", reason=reason)
-    return bool(waits)
+def write(writes: Sequence[PlannedWrite], *, now: datetime) -> None:
+    """Write what became of intents, in the caller's transaction: one statement for all alike.
 
-
-def retry_or_fail(intent: Intent, error: Exception) -> bool:
-    """Try a page whose own code failed again after 60, 300, 900 s, then hourly, then give up."""
-    now, attempts = clock.now(), intent.attempts + 1
-    message = f"{type(error).__name__}: {error}"[:2000]
-    first_try = max(intent.created_at, intent.expected_at or intent.created_at)
-    if now - first_try >= conf.give_up_after:
-        return end(intent, IntentState.FAILED, reason=Reason.PAGE_ERROR, error=message)
-    logger.warning("intent=%s state=retrying error=%s", intent.key, message, exc_info=error)
-    return bool(
-        _as_read(intent).update(
-            **_AFRESH,
-            run_at=now + retry_delay(attempts),
-            reason=Reason.PAGE_ERROR,
-            error=message,
-            attempts=attempts,
+    :raises OutdatedError: one of them is no longer as it was read. Nothing may be committed.
+    """
+    alike: dict[Any, list[PlannedWrite]] = defaultdict(list)
+    for item in writes:
+        alike[item.values, item.intent.version, item.intent.state].append(item)
+    for (values, version, state), items in alike.items():
+        rows = Intent.objects.open().filter(pk__in=[item.intent.pk for item in items])
+        written = rows.filter(version=version, state=state).update(
+            **_AFRESH, **dict(values), finished_at=None if items[0].run_at else now
         )
+        if written != len(items):
+            raise OutdatedError
+    for item in writes:
+        _log(item.intent, state=item.state, reason=item.reason)
+
+
+def retry_or_fail(intent: Intent, fault: Exception, *, now: datetime) -> PlannedWrite:
+    """Check a page whose own code failed again after 60, 300, 900 s, then hourly, then give up."""
+    message = f"{type(fault).__name__}: {fault}"[:2000]
+    first_try = max(intent.created_at, intent.expected_at or intent.created_at)
+    is_over = now - first_try >= conf.give_up_after
+    logger.warning("intent=%s error=%s", intent.key, message, exc_info=fault)
+    return PlannedWrite(
+        intent=intent,
+        state=IntentState.FAILED if is_over else intent.state,
+        reason=Reason.PAGE_ERROR,
+        error=message,
+        run_at=None if is_over else now + retry_delay(intent.attempts + 1),
+        attempts=intent.attempts + 1,
+        waits=intent.waits,
     )
 
 
-def advance(intent: Intent, cursor: str) -> bool:
-    """Note how far a subtree is done, and renew the hand-over for the rest."""
-    advanced = _as_read(intent).update(
-        cursor=cursor, version=F("version") + 1, handed_at=clock.now(), run_at=clock.now()
-    )
-    intent.cursor, intent.version = cursor, intent.version + 1
-    return bool(advanced)
+def advance(intent: Intent, cursor: int, *, now: datetime, detail: Any = None) -> None:
+    """Note how far a subtree or audit is, and renew the hand-over for the rest.
+
+    :raises OutdatedError: the row is no longer as it was read. Nothing may be committed.
+    """
+    values = {"cursor": cursor, "handed_at": now, "run_at": now}
+    if detail is not None:
+        values["detail"] = detail
+    rows = Intent.objects.open().filter(pk=intent.pk, version=intent.version, state=intent.state)
+    if not rows.update(version=F("version") + 1, **values):
+        raise OutdatedError
+
+
+def give_way(intent: Intent) -> None:
+    """Let a long check be handed over again, so that others get their turn."""
+    Intent.objects.open().filter(pk=intent.pk, version=intent.version).update(**_AFRESH)
 
 
 def cancel(ids: Collection[int]) -> int:
-    """Cancel planned intents, for a person; return how many."""
-    return (
-        Intent.objects.planned()
-        .filter(pk__in=ids)
-        .update(
-            **_AFRESH,
-            state=IntentState.CANCELLED,
-            reason=Reason.CANCELLED,
-            run_at=None,
-            finished_at=clock.now(),
-        )
+    """Cancel planned go-lives, for a user; return how many.
+
+    They keep their time: when due, the page is checked silently.
+    """
+    go_lives = Intent.objects.planned().filter(pk__in=ids, kind=Kind.GO_LIVE)
+    return go_lives.update(
+        **_AFRESH,
+        state=IntentState.CANCELLED,
+        reason=Reason.CANCELLED,
+        finished_at=clock.later(timedelta(0)),
     )
 
 
@@ -287,37 +281,31 @@ def go_live_key(page_id: int, expected_at: datetime) -> str:
     return f"page:{page_id}:go_live:{iso(expected_at)}"
 
 
-def _as_read(intent: Intent) -> Any:
-    return Intent.objects.planned().filter(pk=intent.pk, version=intent.version)
-
-
 def _new(
     kind: Kind,
     *,
     page: Any = None,
     page_id: int | None = None,
-    run_at: datetime | None = None,
-    locale: str | None = None,
+    run_at: Any = None,
+    **values: Any,
 ) -> Intent:
     context = get_active_log_context()
-    now = timezone.now()
     pk: Any = page_id if page is None else page.pk
+    if page is not None:
+        values.setdefault("page_title", page.title[:255])
+        values.setdefault("locale", _language_code(page.locale_id))
+        values.setdefault("translation_key", page.translation_key)
     return Intent(
         key=f"page:{pk}:{kind.value}:{uuid.uuid4()}",
         kind=kind.value,
         page_id=pk,
-        page_title=getattr(page, "title", "")[:255],
-        locale=_language_code(getattr(page, "locale_id", None)) if locale is None else locale,
-        translation_key=getattr(page, "translation_key", None),
-        run_at=run_at or now + conf.settle,
+        run_at=run_at or clock.later(conf.settle),
         scheduled_by=_source(context.user),
         correlation_id=str(context.uuid or ""),
-        created_at=now,
+        # Compared with Wagtail's own times, which are those of the web server's clock.
+        created_at=timezone.now(),
+        **values,
     )
-
-
-def _insert(intent: Intent) -> None:
-    Intent.objects.bulk_create([intent], ignore_conflicts=True)
 
 
 def _loaded_locale(page: Any) -> str:

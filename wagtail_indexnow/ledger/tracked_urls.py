@@ -4,7 +4,6 @@ Sending them is in `submissions`.
 """
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +13,6 @@ from django.db.models import F, Q, QuerySet
 
 from ..conf import conf
 from ..constants import UNKNOWN_FATES, Change, Reason, UrlState
-from ..exceptions import OutdatedError
 from ..models import TrackedUrl, TrackedUrlQuerySet
 from . import channels
 from .transactions import database, writing
@@ -26,7 +24,6 @@ _MARKED_FIELDS = [
     "changed_at",
     "page_id",
     "intent",
-    "published_at",
     "version",
     "not_before",
     "state",
@@ -41,29 +38,21 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, kw_only=True)
 class Marked:
-    """One URL in normal form that changed. `published_at` is what the converge saw."""
+    """One URL in normal form that changed.
+
+    `leaves`: an `updated` that is sent a last time, since its page excluded itself.
+    """
 
     url: str
     host: str
     change: str
     page_id: int | None
     intent_id: int | None = None
-    published_at: datetime | None = None
-    seen: Mapping[str, int] | None = None  # endpoint → the row's version when the page was read
+    leaves: bool = False
 
     @property
     def url_hash(self) -> str:
         return url_hash(self.url)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Known:
-    """One URL that an engine knows, or is about to be told, as public."""
-
-    url: str
-    host: str
-    page_id: int | None
-    published_at: datetime | None
 
 
 def url_hash(url: str) -> str:
@@ -77,11 +66,8 @@ def mark(changes: Sequence[Marked], *, now: datetime) -> None:
     Part of the caller's transaction, if there is one, which must mark in one call. Two calls
     never wait for each other in a ring: first all new rows come in, in the order of their hashes;
     only then are rows locked, in the order of their keys (see `lock`).
-
-    :raises OutdatedError: another look at the same page was written since this one began. What
-        it saw may be newer: nothing is marked.
     """
-    marks = _last_word(changes)
+    marks = _one_change_per_url(changes)
     if not marks:
         return
     endpoints = sorted(conf.endpoints)
@@ -95,8 +81,6 @@ def mark(changes: Sequence[Marked], *, now: datetime) -> None:
         by_hash = {marked.url_hash: marked for marked in marks}
         for pks in chunks(sorted(_keys_of(endpoints, marks)), MARK_CHUNK):
             rows = list(lock(pks))
-            if any(_is_outdated(row, by_hash[row.url_hash]) for row in rows):
-                raise OutdatedError
             _save([row for row in rows if _apply(row, by_hash[row.url_hash], now)])
 
 
@@ -126,38 +110,47 @@ def lock_still(rows: QuerySet[TrackedUrl], pks: Collection[int]) -> TrackedUrlQu
     return TrackedUrl.objects.filter(pk__in=still)
 
 
-def versions(page_ids: Collection[int]) -> dict[tuple[int, str], dict[str, int]]:
-    """Return the version of each tracked URL of some pages, removed ones too, by endpoint.
-
-    Read before the pages are, for `Marked.seen`.
-    """
-    rows = TrackedUrl.objects.filter(page_id__in=page_ids)
-    found: dict[tuple[int, str], dict[str, int]] = defaultdict(dict)
-    for page_id, url, endpoint, version in rows.values_list(
-        "page_id", "url", "endpoint", "version"
-    ):
-        if page_id is not None:
-            found[page_id, url][endpoint] = version
-    return found
-
-
-def known(page_ids: Collection[int]) -> dict[int, list[Known]]:
-    """Return for each page the URLs that engines know as public, in one query.
-
-    A URL that several endpoints know is there once, with the latest `published_at`.
-    """
-    rows = (
-        TrackedUrl.objects.public()
-        .filter(page_id__in=page_ids, endpoint__in=conf.endpoints)
-        .order_by(F("published_at").asc(nulls_first=True))
-        .values("url", "host", "page_id", "published_at")
+def withdraw(urls: Collection[str], *, now: datetime) -> None:
+    """End what is pending for URLs that left the inventory silently, removals aside."""
+    rows = _of(urls).filter(not_before__isnull=False).exclude(change=Change.REMOVED)
+    rows.update(
+        change=Change.REMOVED,
+        version=F("version") + 1,
+        not_before=None,
+        state=UrlState.SKIPPED,
+        reason=Reason.WITHDRAWN,
     )
-    by_url = {(row["page_id"], row["url"]): Known(**row) for row in rows}
-    pages: dict[int, list[Known]] = defaultdict(list)
-    for item in by_url.values():
-        if item.page_id is not None:
-            pages[item.page_id].append(item)
-    return dict(pages)
+
+
+def were_submitted(urls: Collection[str]) -> set[str]:
+    """Return the URLs that were in a POST, at whatever endpoint."""
+    sent = Q(sent_at__isnull=False) | Q(submission__isnull=False)
+    return set(_of(urls).filter(sent).values_list("url", flat=True))
+
+
+def pending_removals(urls: Collection[str]) -> set[str]:
+    """Return the URLs whose removal is still to be submitted."""
+    rows = _of(urls).filter(change=Change.REMOVED, not_before__isnull=False)
+    return set(rows.values_list("url", flat=True))
+
+
+def removed_last(urls: Collection[str]) -> set[str]:
+    """Return the URLs of which engines last heard, or are about to hear, that they are gone."""
+    rows = _of(urls).filter(change=Change.REMOVED, state__in=_SETTLED_REMOVALS)
+    return set(rows.values_list("url", flat=True))
+
+
+def reassign(pages: Mapping[str, int]) -> None:
+    """Let tracked URLs belong to another page that has them.
+
+    :param pages: URL → the page.
+    """
+    for url, page_id in pages.items():
+        _of([url]).update(page_id=page_id)
+
+
+def _of(urls: Collection[str]) -> QuerySet[TrackedUrl]:
+    return TrackedUrl.objects.filter(url_hash__in=[url_hash(url) for url in urls])
 
 
 def resubmit(pks: Collection[int], *, now: datetime) -> int:
@@ -211,7 +204,7 @@ def chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
         yield items[start : start + size]
 
 
-def _last_word(changes: Sequence[Marked]) -> list[Marked]:
+def _one_change_per_url(changes: Sequence[Marked]) -> list[Marked]:
     """Return one change for each URL, in the order of locking.
 
     A URL that one page left and another took over is public: additions win over removals.
@@ -267,23 +260,17 @@ def _save(rows: list[TrackedUrl]) -> None:
     )
 
 
-def _is_outdated(row: TrackedUrl, marked: Marked) -> bool:
-    """Say whether a row of the same page changed after the look that a mark comes from."""
-    if marked.seen is None or row.page_id != marked.page_id:  # a new row has no page yet
-        return False
-    return row.version != marked.seen.get(row.endpoint, 0)
-
-
 def _apply(row: TrackedUrl, marked: Marked, now: datetime) -> bool:
     """Change a row as marked; `False` if it stays as it is."""
     is_new = row.version == 0
-    if marked.change == Change.REMOVED and not is_new and not _is_news(row, marked):
+    is_removal = marked.change == Change.REMOVED
+    if is_removal and not is_new and row.change == Change.REMOVED and not _is_news(row):
         return False
-    is_withdrawn = marked.change == Change.REMOVED and not is_new and _was_never_told(row)
-    row.change = marked.change if is_new else _change_of(row, marked)
+    is_withdrawn = (is_removal or marked.leaves) and not is_new and _was_never_posted(row)
+    change = Change.REMOVED if is_withdrawn else marked.change
+    row.change = change if is_new else _change_of(row, change)
     row.page_id = marked.page_id if marked.page_id is not None else row.page_id
     row.intent_id = marked.intent_id
-    row.published_at = marked.published_at
     row.changed_at = now
     row.version += 1
     row.attempts = 0
@@ -293,28 +280,25 @@ def _apply(row: TrackedUrl, marked: Marked, now: datetime) -> bool:
     return True
 
 
-def _is_news(row: TrackedUrl, marked: Marked) -> bool:
-    """Say whether a removal tells something, and of the page that the URL belongs to."""
-    if row.change == Change.REMOVED:
-        return row.state not in _SETTLED_REMOVALS and row.reason != Reason.WITHDRAWN
-    return row.page_id is None or row.page_id == marked.page_id
+def _is_news(row: TrackedUrl) -> bool:
+    """Return whether removing a removed URL again says anything to an engine."""
+    return row.state not in _SETTLED_REMOVALS and row.reason != Reason.WITHDRAWN
 
 
-def _was_never_told(row: TrackedUrl) -> bool:
-    # A lease that ran out counts as a hold: its POST may have arrived, and so may one whose
-    # answer was lost.
+def _was_never_posted(row: TrackedUrl) -> bool:
+    # A lease that ran out counts as a POST: it may have arrived, as may one without a response.
     is_certain = row.lease_until is None and row.reason not in UNKNOWN_FATES
     return row.change == Change.ADDED and row.sent_at is None and is_certain
 
 
-def _change_of(row: TrackedUrl, marked: Marked) -> Change:
-    if marked.change == Change.REMOVED:
+def _change_of(row: TrackedUrl, change: str) -> str:
+    if change == Change.REMOVED:
         return Change.REMOVED
     if row.change == Change.REMOVED:
-        # Gone and back before anybody was told: for the engine it only changed.
+        # Gone and back before a POST: for the engine it only changed.
         return Change.UPDATED if row.state == UrlState.PENDING else Change.ADDED
-    is_untold = row.change == Change.ADDED and row.sent_at is None
-    return Change.ADDED if is_untold else Change.UPDATED
+    is_unsent = row.change == Change.ADDED and row.sent_at is None
+    return Change.ADDED if is_unsent else Change.UPDATED
 
 
 def _due(row: TrackedUrl, now: datetime) -> datetime:

@@ -1,7 +1,9 @@
-"""The transactions of workers: on our tables' database, and ready to write from the start."""
+"""Where workers read and write: the database that our tables are written to, and no replica."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
 from django.db import connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -32,3 +34,28 @@ def writing() -> Iterator[None]:
 def roll_back() -> None:
     """Undo the current transaction when it ends, without an exception."""
     transaction.set_rollback(True, using=database().alias)
+
+
+_is_pinned: ContextVar[bool] = ContextVar("is_pinned", default=False)
+
+
+class _PrimaryReads:
+    """A database router that lets reads follow writes, inside `reading_primary()` alone."""
+
+    def db_for_read(self, model: Any, **hints: Any) -> str | None:
+        return router.db_for_write(model, **hints) if _is_pinned.get() else None
+
+
+@contextmanager
+def reading_primary() -> Iterator[None]:
+    """Read where writes go, whatever the site's routers say: a replica may lag.
+
+    Everything inside follows, Wagtail's code and a page's own too.
+    """
+    if not any(isinstance(installed, _PrimaryReads) for installed in router.routers):
+        router.routers.insert(0, _PrimaryReads())
+    token = _is_pinned.set(True)
+    try:
+        yield
+    finally:
+        _is_pinned.reset(token)

@@ -10,7 +10,8 @@ from wagtail.models import Site
 from .. import hosts
 from ..ledger.tracked_urls import url_hash
 from ..models import TrackedUrl
-from ..pages.public_urls import page_model, routing
+from ..pages.model import page_model
+from ..pages.public_urls import routing
 
 
 def find_page(text: str) -> int | None:

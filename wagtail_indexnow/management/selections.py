@@ -22,7 +22,8 @@ from ..constants import Kind, UrlState
 from ..ledger import intents
 from ..ledger.tracked_urls import chunks
 from ..models import Intent, Submission, TrackedUrl
-from ..pages.public_urls import page_model, routing
+from ..pages.model import page_model
+from ..pages.public_urls import routing
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ def missed(*, since: datetime | None) -> Selection:
         .filter(page_id=OuterRef("pk"), endpoint__in=conf.endpoints)
         .filter(state__in=(UrlState.PENDING, UrlState.ACCEPTED))
     )
-    told_of_presubmitted = told.filter(published_at__gte=OuterRef("last_published_at"))
+    told_of_presubmitted = told.filter(changed_at__gte=OuterRef("last_published_at"))
     under_way = Intent.objects.planned().filter(page_id=OuterRef("pk"))
     under_way = under_way.exclude(kind=Kind.GO_LIVE, run_at__gt=clock.now())
     # An imported page may never have been published, and has one version only.

@@ -1,164 +1,52 @@
-"""Due intents → changed tracked URLs: read facts, ask the guards, converge, write.
+"""Due intents → the difference between the inventory and what is public now, marked.
 
-Everything is read fresh and computed outside any transaction. One short transaction then ends
-each intent, only if it is still as it was read, and marks the URLs of those that were won.
+Everything is read fresh and computed outside any transaction. One short transaction then ends the
+intents, only if they are still as they were read, and writes inventory and tracked URLs.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from functools import partial
-from uuid import UUID
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+
+from django.db.models import Q
 
 from .. import clock
 from ..conf import conf
-from ..constants import CONTENT_KINDS, IntentState, Kind
+from ..constants import IntentState, Kind, Reason
+from ..exceptions import OutdatedError
 from ..ledger import intents, tracked_urls
-from ..ledger.tracked_urls import Marked
-from ..models import Intent
+from ..ledger.intents import PlannedWrite
+from ..ledger.transactions import reading_primary, writing
+from ..models import Intent, IntentQuerySet
 from ..payloads import IntentRef
-from .comparison import DATABASE_FAULTS, Converged, Look, look_again_if_outdated, translation_marks
-from .guards import GO, PageFacts, Planned, Verdict, decide, decide_page
-from .public_urls import Routing, routing
+from .audits import audit_site
+from .comparison import Check, commit, repeat_if_outdated
+from .coverage import OpenEvents
+from .guards import Decision, Planned, decide
+from .public_urls import routing
 from .subtrees import announce_subtree
-
-#: Kinds for which an end of being public is what they came to tell, not a reason to skip.
-_CHANGE_KINDS = frozenset({Kind.REMOVE, Kind.MOVE, Kind.VISIBILITY})
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one look at an intent came to."""
-
-    intent: Intent
-    write: Callable[[], bool]  # ends the row, or moves it; False if somebody else was there
-    marks: Sequence[Marked] = ()
-    translations_of: UUID | None = None
 
 
 def announce_intents(refs: Collection[IntentRef]) -> None:
-    """Announce the intents that a message names, as far as they are still planned and due.
+    """Announce the intents that a message names, as far as they are still open and due.
 
     A fault of one page never touches the others.
 
     :raises DatabaseError: the database failed; nothing is lost, the relay hands over again.
     """
-    now, keys = clock.now(), [ref.key for ref in refs]
-    found = list(Intent.objects.due(now).filter(key__in=keys).order_by("run_at", "pk"))
-    if len(found) < len(keys):
-        _leave_early(keys, now)
-    singles = [intent for intent in found if not intent.subtree]
-    if singles:
-        look_again_if_outdated(lambda: _announce_pages(singles), otherwise=None)
-    for intent in found:
-        if intent.subtree:
-            announce_subtree(intent)
-
-
-def _leave_early(keys: Collection[str], now: datetime) -> None:
-    """Forget the hand-over of rows whose message came early, by a clock that is ahead of ours.
-
-    The relay hands them over again when they are due, not only when their lease is over.
-    """
-    early = Intent.objects.planned().filter(key__in=keys, run_at__gt=now)
-    early.filter(handed_at__isnull=False).update(handed_at=None)
-
-
-def _announce_pages(planned: Sequence[Intent]) -> None:
-    with routing() as router:
-        look = Look({intent.page_id for intent in planned}, router)
-        outcomes = [_outcome(intent, look) for intent in planned]
-        translations = _translations(outcomes, look, router)
-    with intents.savepoint():
-        # First the rows, then the URLs of those that are ours: a row that somebody else ended or
-        # released meanwhile brings no URL.
-        won = [outcome for outcome in outcomes if outcome.write()]
-        ids = {outcome.intent.pk for outcome in won}
-        marks = [mark for outcome in won for mark in outcome.marks]
-        marks += [mark for mark in translations if mark.intent_id in ids]
-        tracked_urls.mark(marks, now=clock.now())
-
-
-def _translations(outcomes: Sequence[Outcome], look: Look, router: Routing) -> list[Marked]:
-    causes = {
-        outcome.translations_of: outcome.intent.pk
-        for outcome in outcomes
-        if outcome.translations_of
-    }
-    looked_at = {outcome.intent.page_id for outcome in outcomes if outcome.marks}
-    return list(translation_marks(causes, router, besides=looked_at))
-
-
-def _outcome(intent: Intent, look: Look) -> Outcome:
-    try:
-        return _decide(intent, look)
-    except DATABASE_FAULTS:
-        raise
-    except Exception as error:  # the page's own code
-        return Outcome(intent, partial(intents.retry_or_fail, intent, error))
-
-
-def _decide(intent: Intent, look: Look) -> Outcome:
-    now, facts = clock.now(), look.facts(intent.page_id)
-    verdict = decide(as_planned(intent), facts, look.policy, now=now)
-    if verdict.outcome == "wait":
-        until = now + verdict.delay
-        return Outcome(intent, partial(intents.wait, intent, until, reason=verdict.reason))
-    if verdict != GO and _is_public(facts, look):
-        # The page has its own news, and its own intents for them.
-        return _ended(intent, Converged(reason=verdict.reason), facts)
-    is_new = intent.kind in CONTENT_KINDS
-    content = look.content(intent.page_id, is_new=is_new, always=intent.kind == Kind.MANUAL)
-    converged = look.converge(
-        intent.page_id,
-        intent_id=intent.pk,
-        content=content,
-        former=intent.former_urls.get("own", ()),
-    )
-    return _ended(intent, converged, facts, verdict)
-
-
-def _ended(
-    intent: Intent, converged: Converged, facts: PageFacts | None, verdict: Verdict = GO
-) -> Outcome:
-    reason = verdict.reason or converged.reason
-    has_told = not reason or (intent.kind in _CHANGE_KINDS and bool(converged.marks))
-    write = partial(
-        intents.end,
-        intent,
-        IntentState.ANNOUNCED if has_told else IntentState.SKIPPED,
-        reason="" if has_told else reason,
-        published_at=facts.last_published_at if facts and has_told else None,
-    )
-    key = intent.translation_key if _concerns_translations(intent, converged, facts) else None
-    return Outcome(intent, write, converged.marks, key)
-
-
-def _concerns_translations(intent: Intent, converged: Converged, facts: PageFacts | None) -> bool:
-    """Say whether the page's translations are announced along, by `TRANSLATIONS`."""
-    if conf.translations == "never" or not converged.marks:
-        return False
-    if conf.translations == "always":
-        return True
-    return (
-        intent.kind == Kind.GO_LIVE
-        or _is_first_publish(intent, facts)
-        # Renamed or opted out along with a publish, before the row of that change came to it.
-        or converged.removes_urls
-        or (intent.kind in _CHANGE_KINDS and converged.changes_urls)
-    )
-
-
-def _is_first_publish(intent: Intent, facts: PageFacts | None) -> bool:
-    return (
-        intent.kind == Kind.PUBLISH
-        and facts is not None
-        and facts.first_published_at == facts.last_published_at
-    )
-
-
-def _is_public(facts: PageFacts | None, look: Look) -> bool:
-    return facts is not None and decide_page(facts, look.policy) == GO
+    named = Intent.objects.filter(key__in=[ref.key for ref in refs])
+    with reading_primary():
+        # A clock that is ahead of ours sent these early. Without a hand-over, the relay sends
+        # them again when they are due, not only when a lease is over.
+        named.filter(run_at__gt=clock.now(), handed_at__isnull=False).update(handed_at=None)
+        if not conf.enabled:
+            _end_all(named.due(clock.now()), Reason.DISABLED)
+            return
+        repeat_if_outdated(lambda: _announce_pages(named), otherwise=None)
+        for intent in named.due(clock.now()).filter(Q(subtree=True) | Q(page_id=None)):
+            if intent.page_id is None:
+                audit_site(intent)
+            else:
+                announce_subtree(intent)
 
 
 def as_planned(intent: Intent) -> Planned:
@@ -169,4 +57,113 @@ def as_planned(intent: Intent) -> Planned:
         expected_at=intent.expected_at,
         reason=intent.reason,
         waits=intent.waits,
+        created_at=intent.created_at,
     )
+
+
+def _end_all(due: IntentQuerySet, reason: Reason) -> None:
+    writes = [
+        PlannedWrite(intent=intent, state=IntentState.SKIPPED, reason=reason) for intent in due
+    ]
+    with suppress(OutdatedError), writing():
+        intents.write(writes, now=clock.now())
+
+
+def _announce_pages(named: IntentQuerySet) -> None:
+    now = clock.now()
+    due = named.due(now).filter(subtree=False, page_id__isnull=False)
+    found = list(due.order_by("run_at", "pk"))
+    if not found:
+        return
+    with routing() as router:
+        check = Check(router, now=now)
+        # Of several events of one page, the first stands for what it changes.
+        check.read({intent.page_pk: intent.pk for intent in reversed(found)})
+        decisions = {
+            intent.pk: decide(as_planned(intent), check.facts(intent.page_pk), now=now)
+            for intent in found
+            if intent.page_pk not in check.faults
+        }
+        going = [intent for intent in found if decisions.get(intent.pk, _WAITS).verb != "wait"]
+        check.always |= {intent.page_pk for intent in going if intent.kind == Kind.MANUAL}
+        hushed = _hushed(going)
+        silent = _silent_pages(check, going, hushed)
+        pages = check.include_sharers({intent.page_pk for intent in going})
+        along = check.translations(
+            pages - silent, {intent.page_pk: intent.translation_key for intent in going}
+        )
+        pages = check.include_sharers(pages | along)
+    writes = [
+        _write_of(intent, decisions.get(intent.pk), check, is_hushed=intent.pk in hushed)
+        for intent in found
+    ]
+    with writing():
+        intents.write(writes, now=now)
+        commit(check, pages, silent=silent)
+
+
+#: A page whose own code failed tells nothing.
+_WAITS = Decision("wait")
+
+
+def _write_of(
+    intent: Intent, decision: Decision | None, check: Check, *, is_hushed: bool
+) -> PlannedWrite:
+    if decision is None:
+        return intents.retry_or_fail(intent, check.faults[intent.page_pk], now=check.now)
+    if decision.verb == "wait":
+        return PlannedWrite(
+            intent=intent,
+            state=intent.state,
+            reason=decision.reason,
+            run_at=decision.until,
+            attempts=intent.attempts,
+            waits=intent.waits + 1,
+        )
+    state, reason = IntentState.ANNOUNCED, ""
+    if decision.verb == "skip":
+        state, reason = IntentState.SKIPPED, decision.reason
+    elif is_hushed:
+        reason = Reason.CANCELLED
+        is_go_live = intent.state == IntentState.CANCELLED
+        state = IntentState.CANCELLED if is_go_live else IntentState.SKIPPED
+    elif check.reason(intent.page_pk) and not check.changes(intent.page_pk):
+        state, reason = IntentState.SKIPPED, check.reason(intent.page_pk)
+    return PlannedWrite(intent=intent, state=state, reason=reason, attempts=intent.attempts)
+
+
+def _hushed(found: Sequence[Intent]) -> set[int]:
+    """Return the events that announce nothing: cancelled go-lives, and their own publishes."""
+    cancelled = {intent.pk for intent in found if intent.state == IntentState.CANCELLED}
+    publishes = [intent for intent in found if intent.kind == Kind.PUBLISH and intent.revision_id]
+    if not publishes:
+        return cancelled
+    go_lives = Intent.objects.open().filter(
+        kind=Kind.GO_LIVE,
+        state=IntentState.CANCELLED,
+        revision_id__in={intent.revision_id for intent in publishes},
+    )
+    expected = dict(go_lives.values_list("revision_id", "expected_at"))
+    return cancelled | {
+        intent.pk
+        for intent in publishes
+        if (at := expected.get(intent.revision_id)) is not None and intent.created_at >= at
+    }
+
+
+def _silent_pages(check: Check, going: Sequence[Intent], hushed: Collection[int]) -> set[int]:
+    """Return the pages that no event speaks for: the inventory follows, nothing is announced.
+
+    Another event that is due within a minute speaks for its page, and so does the removal of one
+    of its URLs that is still pending.
+    """
+    quiet = {intent.page_pk for intent in going if intent.pk in hushed}
+    quiet -= {intent.page_pk for intent in going if intent.pk not in hushed}
+    if not quiet:
+        return set()
+    soon = Intent.objects.open().filter(page_id__in=quiet, kind=Kind.PUBLISH)
+    own = {intent.pk for intent in going} | _hushed(list(soon))
+    others = OpenEvents(now=check.now, cancelled=False, exclude=own)
+    urls = {page_id: {*check.known[page_id].urls, *check.urls(page_id)} for page_id in quiet}
+    pending = tracked_urls.pending_removals({url for found in urls.values() for url in found})
+    return {page_id for page_id in quiet - others.covered(quiet) if not urls[page_id] & pending}

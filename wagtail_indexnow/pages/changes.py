@@ -1,7 +1,7 @@
-"""From what engines know of a page to what is public now: pure set arithmetic.
+"""From what the inventory knows of a page to what is public now: pure set arithmetic.
 
-Unpublish, delete, move, slug change, hiding, opting out, a changed Site and a lost event are all
-this one rule, and a URL that never was public is never sent.
+Unpublish, delete, move, slug change, hiding, exclusion, a changed Site and a lost event are all
+this one rule, and a URL that was never public is never submitted.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,44 +11,50 @@ from datetime import datetime
 from ..constants import Change
 
 
-@dataclass(frozen=True, kw_only=True)
-class Content:
-    """The content behind the URLs of one look at a page.
+@dataclass(frozen=True)
+class UrlChange:
+    """What happened to one URL of a page.
 
-    `is_new`: the kind of intent brings new content; `always`: mark it even where a row has seen
-    this `published_at` before (by hand, and translations announced along).
+    `leaves`: the page is public but excludes itself; the URL is submitted as updated, a last time.
     """
 
-    published_at: datetime | None = None
-    is_new: bool = False
-    always: bool = False
+    change: Change
+    leaves: bool = False
+
+    @property
+    def is_gone(self) -> bool:
+        """Return whether the URL leaves the inventory."""
+        return self.leaves or self.change == Change.REMOVED
 
 
-def converge(
-    *,
+def compare(
     current: Collection[str],
     known: Mapping[str, datetime | None],
-    former: Collection[str],
-    unchanged: Collection[str] = (),
-    content: Content,
-) -> dict[str, Change]:
-    """Return the change to announce for each URL that needs one.
+    *,
+    published_at: datetime | None,
+    always: bool = False,
+    excluded: Collection[str] = (),
+) -> dict[str, UrlChange]:
+    """Return the change of each URL that has one.
 
     :param current: the page's public URLs now, none if it is not public.
-    :param known: its tracked URLs that are not removed → the `published_at` that each has seen.
-    :param former: URLs that are known to have been public, tracked or not.
-    :param unchanged: URLs that were public before and have not been touched by the change.
+    :param known: its URLs in the inventory → the `published_at` that each was announced under.
+    :param published_at: the page's `last_published_at`; compared for equality only.
+    :param always: an update even where the inventory has seen this `published_at`: submitted
+        manually, or a translation announced along.
+    :param excluded: the addresses of a public page that excludes itself.
     """
     now = dict.fromkeys(current)
-    changes = {url: Change.REMOVED for url in [*known, *former] if url not in now}
+    changes = {
+        url: UrlChange(Change.UPDATED, leaves=True)
+        if url in excluded
+        else UrlChange(Change.REMOVED)
+        for url in known
+        if url not in now
+    }
     for url in now:
-        if url in known:
-            if _is_news(known[url], content):
-                changes[url] = Change.UPDATED
-        elif content.is_new or content.always or not (url in former or url in unchanged):
-            changes[url] = Change.ADDED
+        if url not in known:
+            changes[url] = UrlChange(Change.ADDED)
+        elif always or known[url] != published_at:
+            changes[url] = UrlChange(Change.UPDATED)
     return changes
-
-
-def _is_news(seen: datetime | None, content: Content) -> bool:
-    return content.always or (content.is_new and seen != content.published_at)

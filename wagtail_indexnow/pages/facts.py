@@ -8,14 +8,12 @@ from functools import cached_property
 from typing import Any
 
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import Max
+from django.db.models import F, Max
 from wagtail.models import PageViewRestriction, Revision
 
-from .. import clock
-from ..constants import CONTENT_KINDS, COPY_WINDOW, IntentState
-from ..models import Intent
+from ..constants import COPY_WINDOW
 from .guards import PageFacts
-from .public_urls import page_model
+from .model import lineage, page_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +27,7 @@ class _Node:
     revision_created_at: datetime | None
 
     def is_fresh_copy(self, since: datetime) -> bool:
-        """Say whether `Page.copy(keep_live=True)` made this row lately.
+        """Return whether `Page.copy(keep_live=True)` made this row lately.
 
         Only a copy takes its publishing times from its revision; publishing takes the clock's.
         """
@@ -40,47 +38,21 @@ class _Node:
         )
 
 
-class Batch:
-    """Specific pages by id, with the facts that guards ask for."""
+class _Ancestry:
+    """The rows of pages and of all their ancestors, by tree path."""
 
-    def __init__(self, page_ids: Collection[int]) -> None:
-        self.pages: dict[int, Any] = {
-            page.pk: page
-            for page in page_model()
-            .objects.filter(pk__in=page_ids)
-            .select_related("locale")
-            .specific()
-        }
+    def __init__(self, paths: Collection[str]) -> None:
+        self._paths = paths
 
-    def facts(self, page_id: int) -> PageFacts | None:
-        """Return the facts of a page, or `None` if it is gone."""
-        page = self.pages.get(page_id)
-        if page is None:
-            return None
-        return PageFacts(
-            live=page.live,
-            expired=page.expired,
-            live_revision_id=page.live_revision_id,
-            first_published_at=page.first_published_at,
-            last_published_at=page.last_published_at,
-            approved=self._approved.get(page_id, {}),
-            announced=self._announced.get(page_id, ()),
-            is_private=self._is_private(page),
-            is_alias=page.alias_of_id is not None,
-            is_embargoed=page.alias_of_id in self._embargoed_sources,
-            is_excluded=bool(getattr(page, "indexnow_excluded", False)),
-            copied_until=self._copied_until(page),
-        )
-
-    def has_own_restriction_below(self, page: Any, top: Any) -> bool:
-        """Say whether a restriction of its own, below the top, covers a page of the subtree."""
-        nodes = (self._nodes.get(path) for path in lineage(page.path) if len(path) > len(top.path))
-        return any(node.pk in self._restricted for node in nodes if node)
+    def is_private(self, path: str) -> bool:
+        """Follow `Page.get_view_restrictions()`: an alias has those of its source, not its own."""
+        nodes = (self.nodes.get(ancestor) for ancestor in lineage(path))
+        return any(self._origin(node) in self._restricted for node in nodes if node)
 
     @cached_property
-    def _nodes(self) -> dict[str, _Node]:
-        """Tree path → row, of the pages and all their ancestors."""
-        paths = {path for page in self.pages.values() for path in lineage(page.path)}
+    def nodes(self) -> dict[str, _Node]:
+        """Tree path → row."""
+        paths = {ancestor for path in self._paths for ancestor in lineage(path)}
         rows = (
             page_model()
             .objects.filter(path__in=paths)
@@ -99,10 +71,10 @@ class Batch:
         }
 
     @cached_property
-    def _sources(self) -> dict[int, tuple[int | None, bool]]:
+    def sources(self) -> dict[int, tuple[int | None, bool]]:
         """Source of an alias → (what that is an alias of, whether it is live)."""
         found: dict[int, tuple[int | None, bool]] = {}
-        wanted = {node.alias_of_id for node in self._nodes.values()} - {None}
+        wanted = {node.alias_of_id for node in self.nodes.values()} - {None}
         while wanted:
             rows = (
                 page_model().objects.filter(pk__in=wanted).values_list("pk", "alias_of_id", "live")
@@ -113,79 +85,103 @@ class Batch:
 
     @cached_property
     def _restricted(self) -> set[int]:
-        candidates = {node.pk for node in self._nodes.values()} | set(self._sources)
+        candidates = {node.pk for node in self.nodes.values()} | set(self.sources)
         return set(
             PageViewRestriction.objects.filter(page_id__in=candidates)
             .exclude(restriction_type=PageViewRestriction.NONE)
             .values_list("page_id", flat=True)
         )
 
-    def _is_private(self, page: Any) -> bool:
-        """Follow `Page.get_view_restrictions()`: an alias has those of its source, not its own."""
-        nodes = (self._nodes.get(path) for path in lineage(page.path))
-        return any(self._origin(node) in self._restricted for node in nodes if node)
-
     def _origin(self, node: _Node) -> int:
         pk, source = node.pk, node.alias_of_id
         while source is not None:
-            pk, source = source, self._sources.get(source, (None, False))[0]
+            pk, source = source, self.sources.get(source, (None, False))[0]
         return pk
 
+
+class Batch:
+    """Specific pages by id, with the facts that guards ask for, at one moment."""
+
+    def __init__(self, page_ids: Collection[int], *, now: datetime) -> None:
+        self._now = now
+        self.pages: dict[int, Any] = {
+            page.pk: page
+            for page in page_model()
+            .objects.filter(pk__in=page_ids)
+            .select_related("locale")
+            .specific()
+        }
+
+    def facts(self, page_id: int) -> PageFacts | None:
+        """Return the facts of a page, or `None` if it is gone.
+
+        :raises Exception: whatever the page's own `indexnow_excluded` raises.
+        """
+        page = self.pages.get(page_id)
+        if page is None:
+            return None
+        return PageFacts(
+            live=page.live,
+            expired=page.expired,
+            live_revision_id=page.live_revision_id,
+            last_published_at=page.last_published_at,
+            approved=self._approved.get(page_id, {}),
+            is_private=self._ancestry.is_private(page.path),
+            is_alias=page.alias_of_id is not None,
+            is_embargoed=self._is_embargoed(page),
+            is_excluded=bool(getattr(page, "indexnow_excluded", False)),
+            copied_at=self._copied_at(page),
+        )
+
     @cached_property
-    def _embargoed_sources(self) -> set[int]:
-        aliased = {page.alias_of_id for page in self.pages.values() if page.alias_of_id}
-        hidden = [pk for pk in aliased if pk in self._sources and not self._sources[pk][1]]
-        return set(_approved(hidden)) if hidden else set()
+    def _ancestry(self) -> _Ancestry:
+        return _Ancestry({page.path for page in self.pages.values()})
+
+    def _is_embargoed(self, page: Any) -> bool:
+        # Wagtail turns an alias live when its source is merely scheduled (wagtail issue 11344).
+        _origin, is_live = self._ancestry.sources.get(page.alias_of_id, (None, True))
+        return not is_live
 
     @cached_property
     def _approved(self) -> dict[int, dict[int, datetime]]:
         return _approved(self.pages)
 
-    @cached_property
-    def _announced(self) -> dict[int, set[datetime]]:
-        published = {page.last_published_at for page in self.pages.values()} - {None}
-        rows = Intent.objects.filter(
-            page_id__in=self.pages,
-            kind__in=CONTENT_KINDS,
-            state=IntentState.ANNOUNCED,
-            published_at__in=published,
-        ).values_list("page_id", "published_at")
-        found: dict[int, set[datetime]] = defaultdict(set)
-        for page_id, published_at in rows:
-            if published_at is not None:
-                found[page_id].add(published_at)
-        return found
-
-    def _copied_until(self, page: Any) -> datetime | None:
+    def _copied_at(self, page: Any) -> datetime | None:
         top = self._copied_top(page.path)
-        return None if top is None else self._last_write_below(top)
+        return None if top is None else self._last_copy_below(top)
 
     def _copied_top(self, path: str) -> str | None:
         """Return the path of the topmost of the copies that a page stands in, itself included."""
-        since, top = clock.now() - COPY_WINDOW, None
+        since, top = self._now - COPY_WINDOW, None
         for ancestor in reversed(lineage(path)):
-            node = self._nodes.get(ancestor)
+            node = self._ancestry.nodes.get(ancestor)
             if node is None or not node.is_fresh_copy(since):
                 break
             top = ancestor
         return top
 
-    def _last_write_below(self, path: str) -> datetime | None:
-        if path not in self._writes:
-            below = page_model().objects.filter(path__startswith=path)
-            self._writes[path] = below.aggregate(at=Max("latest_revision_created_at"))["at"]
-        return self._writes[path]
+    def _last_copy_below(self, path: str) -> datetime | None:
+        if path not in self._copies:
+            copies = page_model().objects.filter(
+                path__startswith=path,
+                first_published_at=F("live_revision__created_at"),
+                last_published_at=F("live_revision__created_at"),
+            )
+            # Drafts that are saved below create no copy.
+            self._copies[path] = copies.aggregate(at=Max("first_published_at"))["at"]
+        return self._copies[path]
 
     @cached_property
-    def _writes(self) -> dict[str, datetime | None]:
+    def _copies(self) -> dict[str, datetime | None]:
         return {}
 
 
 def still_public(page_ids: Collection[int]) -> set[int]:
-    """Return which of the pages are live and unrestricted now."""
-    batch = Batch(page_ids)
-    facts = ((page_id, batch.facts(page_id)) for page_id in batch.pages)
-    return {page_id for page_id, page in facts if page and page.live and not page.is_private}
+    """Return which of the pages are live and unrestricted now. Reads no page's own columns."""
+    rows = page_model().objects.filter(pk__in=page_ids, live=True).values_list("pk", "path")
+    found = dict(rows)
+    ancestry = _Ancestry(set(found.values()))
+    return {pk for pk, path in found.items() if not ancestry.is_private(path)}
 
 
 def _approved(page_ids: Iterable[int]) -> dict[int, dict[int, datetime]]:
@@ -199,9 +195,3 @@ def _approved(page_ids: Iterable[int]) -> dict[int, dict[int, datetime]]:
     for object_id, pk, approved_go_live_at in rows:
         found[int(object_id)][pk] = approved_go_live_at
     return found
-
-
-def lineage(path: str) -> list[str]:
-    """Return the tree paths from the root down to a page, itself included."""
-    step = page_model().steplen
-    return [path[:end] for end in range(step, len(path) + 1, step)]

@@ -5,7 +5,7 @@ approved_go_live_at)` as the database has it; `Page.go_live_at` outlives its sch
 nothing.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -30,6 +30,7 @@ class Planned:
     expected_at: datetime | None
     reason: str
     waits: int
+    created_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,39 +40,38 @@ class PageFacts:
     live: bool
     expired: bool
     live_revision_id: int | None
-    first_published_at: datetime | None
     last_published_at: datetime | None
     approved: Mapping[int, datetime]  # revision pk → go-live time
-    announced: Collection[datetime]  # `published_at` of its announced intents
     is_private: bool
     is_alias: bool
-    is_embargoed: bool  # an alias whose source is scheduled and not live
+    is_embargoed: bool  # an alias whose source is not live
     is_excluded: bool
-    copied_until: datetime | None  # last write under its topmost freshly copied ancestor
+    copied_at: datetime | None  # when the last page below its topmost copied ancestor was created
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
     """The settings that guards depend on."""
 
-    enabled: bool
     aliases: bool
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Go on, skip for a reason (an ending), or wait for a reason (looked at again)."""
+class Decision:
+    """Go on, skip for a reason (an ending), or wait for a reason (checked again `until`)."""
 
-    outcome: Literal["go", "skip", "wait"]
+    verb: Literal["go", "skip", "wait"]
     reason: str = ""
-    delay: timedelta = timedelta(0)
+    until: datetime | None = None
 
 
-GO = Verdict("go")
+GO = Decision("go")
+
+#: Kinds that wait for a copy's privacy; subtrees and audits leave a copy to its own event.
+_WAIT_FOR_COPIES = (Kind.PUBLISH, Kind.MANUAL, Kind.AUDIT)
 
 #: What forbids to announce a page, and the reason it gives, in the order of asking.
 PAGE_GUARDS: Sequence[tuple[Reason, Callable[[PageFacts, Policy], bool]]] = (
-    (Reason.DISABLED, lambda page, policy: not policy.enabled),
     (Reason.NOT_LIVE, lambda page, policy: not page.live),
     (Reason.PRIVATE, lambda page, policy: page.is_private),
     (Reason.ALIAS, lambda page, policy: page.is_alias and not policy.aliases),
@@ -80,36 +80,37 @@ PAGE_GUARDS: Sequence[tuple[Reason, Callable[[PageFacts, Policy], bool]]] = (
 )
 
 
-def skip(reason: Reason) -> Verdict:
-    return Verdict("skip", reason)
+def skip(reason: Reason) -> Decision:
+    return Decision("skip", reason)
 
 
-def wait(reason: Reason, delay: timedelta) -> Verdict:
-    return Verdict("wait", reason, delay)
+def wait(reason: Reason, until: datetime) -> Decision:
+    return Decision("wait", reason, until)
 
 
-def decide(planned: Planned, page: PageFacts | None, policy: Policy, *, now: datetime) -> Verdict:
-    """Decide what to do with an intent that is due: its own guards, then those of its page."""
-    verdict = _decide_intent(planned, page, now=now)
-    if verdict != GO or page is None:
-        return verdict
-    return decide_page(page, policy)
-
-
-def decide_page(page: PageFacts, policy: Policy) -> Verdict:
-    """Decide whether engines may hear of a page, before its URLs are asked for."""
-    for reason, forbids in PAGE_GUARDS:
-        if forbids(page, policy):
-            return skip(reason)
+def decide(planned: Planned, page: PageFacts | None, *, now: datetime) -> Decision:
+    """Decide what to do with an intent that is due, whatever its page's own guards say."""
+    if planned.kind == Kind.GO_LIVE:
+        return skip(Reason.PAGE_DELETED) if page is None else _decide_go_live(planned, page, now)
+    is_fresh = page is not None and page.live and is_being_copied(page, now=now)
+    if is_fresh and planned.kind in _WAIT_FOR_COPIES:
+        return wait(Reason.COPYING, now + COPY_SETTLE)
     return GO
 
 
+def page_reason(page: PageFacts | None, policy: Policy) -> str:
+    """Return why a page may not be announced, before its URLs are asked for; empty if it may."""
+    if page is None:
+        return Reason.PAGE_DELETED
+    return next((reason for reason, forbids in PAGE_GUARDS if forbids(page, policy)), "")
+
+
 def is_being_copied(page: PageFacts, *, now: datetime) -> bool:
-    """Say whether a page's privacy is not settled yet.
+    """Return whether a page's privacy is not settled yet.
 
     Wagtail copies a section's restrictions only after all of its pages.
     """
-    return page.copied_until is not None and page.copied_until > now - COPY_SETTLE
+    return page.copied_at is not None and page.copied_at > now - COPY_SETTLE
 
 
 def wait_delay(waits: int) -> timedelta:
@@ -117,49 +118,39 @@ def wait_delay(waits: int) -> timedelta:
     return WAIT_DELAYS[waits] if waits < len(WAIT_DELAYS) else WAIT_DELAY_MAX
 
 
-def _decide_intent(planned: Planned, page: PageFacts | None, *, now: datetime) -> Verdict:
-    if page is None:
-        return skip(Reason.PAGE_DELETED)
-    if planned.kind == Kind.GO_LIVE:
-        verdict = _decide_go_live(planned, page, now=now)
-        if verdict != GO:
-            return verdict
-    if planned.kind in (Kind.GO_LIVE, Kind.PUBLISH) and page.last_published_at in page.announced:
-        return skip(Reason.ALREADY_ANNOUNCED)
-    if planned.kind == Kind.PUBLISH and is_being_copied(page, now=now):
-        return wait(Reason.COPYING, COPY_SETTLE)
-    return GO
-
-
-def _decide_go_live(planned: Planned, page: PageFacts, *, now: datetime) -> Verdict:
+def _decide_go_live(planned: Planned, page: PageFacts, now: datetime) -> Decision:
     expected_at = planned.expected_at
     assert expected_at is not None, "a go_live always carries its time"  # noqa: S101
-    was_published_since = (
-        page.last_published_at is not None and page.last_published_at >= expected_at
+    is_live_since = (
+        page.live and page.last_published_at is not None and page.last_published_at >= expected_at
     )
-    if page.live and page.live_revision_id == planned.revision_id and was_published_since:
+    if is_live_since and page.live_revision_id == planned.revision_id:
         return GO
     if page.approved:
         if (planned.revision_id, expected_at) in page.approved.items():
-            return _wait_for_publish(planned, expected_at, now=now)
+            return _wait_for_publish(planned, expected_at, now)
         return skip(Reason.SCHEDULE_CHANGED)
-    if page.live and page.live_revision_id is not None:
+    if page.live and page.live_revision_id is None:  # imported, or its revisions were purged
+        return GO if is_live_since else _wait_once(planned, now)
+    if page.live and _was_published_since(page, planned.created_at):
         return skip(Reason.PUBLISHED_OTHERWISE)
-    if page.live and was_published_since:  # imported, or its revisions were purged
-        return GO
     if page.expired and not page.live:
         return skip(Reason.EXPIRED)
-    return _look_twice(planned)
+    return _wait_once(planned, now)
 
 
-def _wait_for_publish(planned: Planned, expected_at: datetime, *, now: datetime) -> Verdict:
+def _wait_for_publish(planned: Planned, expected_at: datetime, now: datetime) -> Decision:
     if now - expected_at >= NEVER_PUBLISHED_AFTER:
         return skip(Reason.NEVER_PUBLISHED)
-    return wait(Reason.NOT_PUBLISHED_YET, wait_delay(planned.waits))
+    return wait(Reason.NOT_PUBLISHED_YET, max(expected_at, now + wait_delay(planned.waits)))
 
 
-def _look_twice(planned: Planned) -> Verdict:
+def _was_published_since(page: PageFacts, moment: datetime) -> bool:
+    return page.last_published_at is not None and page.last_published_at > moment
+
+
+def _wait_once(planned: Planned, now: datetime) -> Decision:
     # Wagtail clears the approval, and commits that, before the page row turns live.
     if planned.reason == Reason.SCHEDULE_CANCELLED:
         return skip(Reason.SCHEDULE_CANCELLED)
-    return wait(Reason.SCHEDULE_CANCELLED, CANCEL_RECHECK)
+    return wait(Reason.SCHEDULE_CANCELLED, now + CANCEL_RECHECK)

@@ -7,11 +7,10 @@ the functions inside `routing()`, which sets the stage once for a batch of pages
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from typing import Any, cast
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
-import swapper
 from django.conf import settings
 from django.conf.urls.i18n import is_language_prefix_patterns_used
 from django.http import HttpRequest
@@ -28,12 +27,16 @@ from ..constants import Reason
 HOOK = "construct_indexnow_urls"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PageUrls:
-    """A page's public URLs, or the reason why it has none."""
+    """A page's public URLs, or the reason why it has none.
 
-    urls: tuple[str, ...]
+    `excluded`: the addresses of a page that keeps itself out, which engines may still know.
+    """
+
+    urls: tuple[str, ...] = ()
     reason: str = ""
+    excluded: tuple[str, ...] = ()
 
 
 class Routing:
@@ -43,66 +46,70 @@ class Routing:
         # Wagtail keeps root paths for an hour, past changes that it does not see.
         Site.clear_site_root_paths_cache()
         self._requests: dict[int, HttpRequest] = {}
-        self._sites: dict[int, Site] | None = None
-        # Carries the root paths from page to page, and prefers no site where several match.
-        self._nowhere = HttpRequest()
-        self._nowhere._wagtail_site = None  # type: ignore[attr-defined]
 
     def public_urls(self, page: Any) -> PageUrls:
-        """Return the URLs of a specific page that may be told to engines from here.
+        """Return the URLs of a specific page that may be submitted from here.
 
-        Whatever the page's own methods or a hook raise passes through.
+        :raises Exception: whatever the page's own methods or a hook raise.
         """
-        root_url = self._root_url(page)
-        listed = self._listed(page)
+        request = self._request(page)
+        root_url = None if request is None else cast(str, request.site.root_url)  # type: ignore[attr-defined]
+        listed = self._listed_or_nothing(page, request)
         if not listed:
-            return PageUrls((), Reason.EXCLUDED)
+            return PageUrls(reason=Reason.EXCLUDED, excluded=self.excluded_urls(page))
         urls = tuple(dict.fromkeys(_normalised(listed, root_url)))
         if not urls:
-            return PageUrls((), Reason.NO_URL)
+            return PageUrls(reason=Reason.NO_URL)
         served = tuple(url for url in urls if hosts.is_served(hosts.host_of(url)))
-        return PageUrls(served, "" if served else Reason.FOREIGN_HOST)
+        return PageUrls(urls=served, reason="" if served else Reason.FOREIGN_HOST)
 
-    def base_url(self, page: Any) -> str | None:
-        """Return where the page's path leads, whatever its type says of its own URL.
+    def excluded_urls(self, page: Any) -> tuple[str, ...]:
+        """Return the addresses that an excluded page still has: what it lists, or Wagtail's own.
 
-        Descendants live below it, so that their URLs can be derived from it.
+        :raises Exception: whatever the page's own methods or a hook raise.
         """
-        parts = page_model().get_url_parts(page, self._nowhere)
-        if not parts or parts[1] is None:
-            return None
-        return next(iter(_normalised([f"{parts[1]}{parts[2]}"], None)), None)
+        request = self._request(page)
+        listed = self._listed_or_nothing(page, request) or [page.get_full_url(request)]
+        return tuple(dict.fromkeys(_normalised(listed, None)))
 
-    def _listed(self, page: Any) -> list[str | None]:
+    def _listed_or_nothing(self, page: Any, request: HttpRequest | None) -> list[str | None]:
+        try:
+            return self._listed(page, request)
+        except Exception:
+            # Code that builds upon its page's URL fails where there is none; that is no fault.
+            if page.get_full_url(request) is None:
+                return [None]
+            raise
+
+    def _listed(self, page: Any, request: HttpRequest | None) -> list[str | None]:
         own = getattr(page, "get_indexnow_urls", None)
         urls: list[str | None] | None = None if own is None else own()
         if urls is None:
-            urls = [entry.get("location") for entry in page.get_sitemap_urls(self._request(page))]
+            urls = [entry.get("location") for entry in page.get_sitemap_urls(request)]
         urls = list(urls)
         for function in hooks.get_hooks(HOOK):
             function(page, urls)
         return urls
 
-    def _root_url(self, page: Any) -> str | None:
-        site = self._site(page)
-        return None if site is None else cast(str, site.root_url)
+    @cached_property
+    def _roots(self) -> list[Any]:
+        # The most specific first, then the default site, then by host name.
+        return list(Site.get_site_root_paths())
 
-    def _site(self, page: Any) -> Site | None:
-        parts = page.get_url_parts(self._nowhere)
-        if not parts:
-            return None
-        if self._sites is None:
-            self._sites = {site.pk: site for site in Site.objects.all()}
-        return self._sites.get(parts[0])
+    @cached_property
+    def _sites(self) -> dict[int, Site]:
+        return {site.pk: site for site in Site.objects.all()}
 
     def _request(self, page: Any) -> HttpRequest | None:
-        site = self._site(page)
+        """Return a request for the site that a page stands in, as Wagtail chooses among several."""
+        above = (root for root in self._roots if page.url_path.startswith(root.root_path))
+        site = next((self._sites.get(root.site_id) for root in above), None)
         if site is None:
             return None
         if site.pk not in self._requests:
             request = get_dummy_request(site=site)
             # Spares Wagtail a query for each page that several sites share.
-            request._wagtail_site = site
+            request._wagtail_site = request.site = site
             self._requests[site.pk] = request
         return self._requests[site.pk]
 
@@ -118,31 +125,6 @@ def routing() -> Iterator[Routing]:
             yield Routing()
     finally:
         set_script_prefix(prefix)
-
-
-def descendant_url(base: str, suffix: str) -> str:
-    """Return the URL of a descendant below a base URL.
-
-    :param suffix: the descendant's `url_path` after the top's, such as `events/party/`.
-    """
-    joined = f"{base.rstrip('/')}/{quote(suffix)}"
-    return joined if base.endswith("/") else joined.rstrip("/")
-
-
-def has_own_urls(model: type) -> bool:
-    """Say whether a page type decides on its own URL, so that none can be derived for it."""
-    base = page_model()
-    overrides = any(
-        getattr(model, name) is not getattr(base, name)
-        for name in ("get_url_parts", "get_full_url")
-    )
-    return overrides or hasattr(model, "get_indexnow_urls")
-
-
-@cache
-def page_model() -> Any:
-    """Return the site's base page model, which Wagtail 8 lets a project swap."""
-    return swapper.load_model("wagtailcore", "Page")
 
 
 def _language() -> str:

@@ -17,7 +17,14 @@ from django.db.models.functions import Coalesce, Greatest
 
 from .. import clock
 from ..conf import conf
-from ..constants import LEASE_MIN, LIST_SIZE, PARKED_MESSAGES, RELAY_HEARTBEAT, Kind
+from ..constants import (
+    AUDIT_HEARTBEAT,
+    LEASE_MIN,
+    LIST_SIZE,
+    PARKED_MESSAGES,
+    RELAY_HEARTBEAT,
+    Kind,
+)
 from ..ledger import heartbeats
 from ..models import Channel, Intent, TrackedUrl, lease_for
 from ..payloads import ChannelRef, IntentRef, announcement, iso, submission
@@ -30,12 +37,13 @@ INLINE_MAX = timedelta(minutes=10)
 CHANNEL_LEASE = LEASE_MIN  # a second message finds no slot and does no harm
 
 #: Work that one process does for all: how often, and what; it says whether there is more.
-_HOUSEWORK: dict[str, tuple[timedelta, Callable[[], bool]]] = {
+JOBS: dict[str, tuple[timedelta, Callable[[], bool]]] = {
     "give_up": (timedelta(minutes=1), maintenance.give_up),
-    "reconcile_near": (timedelta(minutes=1), reconciliation.reconcile_near),
-    "reconcile_wide": (timedelta(hours=1), reconciliation.reconcile_wide),
+    "go_lives": (timedelta(minutes=1), reconciliation.plan_missing_go_lives),
+    "reconcile": (timedelta(hours=1), reconciliation.reconcile),
     "prune": (timedelta(days=1), maintenance.prune),
 }
+NEVER_AGAIN = timedelta(days=36_500)
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ def next_due() -> datetime | None:
     return min((moment for moment in (*_intents_due(), *_urls_due()) if moment), default=None)
 
 
-def keep_house() -> None:
+def run_maintenance() -> None:
     """Reconcile, give up and prune, as far as it is this process's turn.
 
     :raises Exception: the first fault, after the rest was done: all had their turn taken.
@@ -95,11 +103,14 @@ def keep_house() -> None:
     if not conf.enabled:
         return
     faults = []
-    for name in heartbeats.take_turns({name: every for name, (every, _) in _HOUSEWORK.items()}):
-        _every, work = _HOUSEWORK[name]
+    jobs = {
+        **JOBS,
+        AUDIT_HEARTBEAT: (conf.audit_interval or NEVER_AGAIN, reconciliation.plan_audit),
+    }
+    for name in heartbeats.claim_due_jobs({name: every for name, (every, _) in jobs.items()}):
         try:
-            if work():
-                heartbeats.give_turn_back(name)
+            if jobs[name][1]():
+                heartbeats.release_job(name)
         except Exception as fault:
             faults.append(fault)
     if faults:
@@ -107,7 +118,7 @@ def keep_house() -> None:
 
 
 def _intents_due() -> Iterator[datetime | None]:
-    planned = Intent.objects.planned()
+    planned = Intent.objects.open()
     yield planned.filter(handed_at=None).aggregate(at=Min("run_at"))["at"]
     handed = planned.filter(handed_at__isnull=False).values("handed_count").order_by()
     for row in handed.annotate(at=Min(Greatest("handed_at", "run_at"))):
@@ -137,13 +148,17 @@ def _gates(channel: Channel) -> Iterator[datetime]:
 def _due_batches(now: datetime) -> Iterator[Sequence[Intent]]:
     """Yield what is due in lists; a subtree travels alone, since it takes its time."""
     due = Intent.objects.due(now).free_to_hand_over(now).order_by("run_at", "pk")
-    found = list(due.defer("former_urls", "error")[:DUE_PER_TICK])
-    singles = [intent for intent in found if not intent.subtree]
+    found = list(due.defer("detail", "error")[:DUE_PER_TICK])
+    singles = [intent for intent in found if not _is_long(intent)]
     for start in range(0, len(singles), LIST_SIZE):
         yield singles[start : start + LIST_SIZE]
     for intent in found:
-        if intent.subtree:
+        if _is_long(intent):
             yield [intent]
+
+
+def _is_long(intent: Intent) -> bool:
+    return intent.subtree or intent.page_id is None
 
 
 def _hand_over(courier: Courier, batch: Sequence[Intent], *, delay_ms: int = 0) -> int:
@@ -167,7 +182,7 @@ def _take(batch: Sequence[Intent], now: datetime) -> list[Intent]:
     ids = [intent.pk for intent in batch]
     moments = [intent.run_at for intent in batch if intent.run_at is not None]
     free = (
-        Intent.objects.planned()
+        Intent.objects.open()
         .free_to_hand_over(now)
         .filter(pk__in=ids, run_at__range=(min(moments), max(moments)))
     )

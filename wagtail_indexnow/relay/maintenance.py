@@ -23,7 +23,7 @@ def prune() -> bool:
     before = clock.now() - conf.retention
     return any(
         [
-            _delete(Intent.objects.filter(finished_at__lt=before), named_by="intent"),
+            _delete(Intent.objects.filter(finished_at__lt=before, run_at=None), named_by="intent"),
             _delete(Submission.objects.filter(started_at__lt=before), named_by="submission"),
         ]
     )

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import dramatiq
 from django.db import close_old_connections, connections
 
-from ..conf import DEFAULTS, conf
-from .dispatch import keep_house, tick
+from ..conf import SETTINGS, conf
+from .dispatch import run_maintenance, tick
 from .senders import Courier, DramatiqCourier
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class RelayThread(threading.Thread):
 def relay_until(stopping: threading.Event, courier: Courier) -> None:
     """Tick every `RELAY_INTERVAL` until told to stop."""
     is_well = True
-    while not stopping.wait(conf.relay_interval_s or DEFAULTS["RELAY_INTERVAL"]):
+    while not stopping.wait(conf.relay_interval_s or SETTINGS["RELAY_INTERVAL"].default):
         is_well = survive(courier, was_well=is_well)
     connections.close_all()
 
@@ -45,7 +45,7 @@ def survive(courier: Courier, *, was_well: bool = True) -> bool:
 
     :param was_well: whether the last time went well: what lasts is not logged again and again.
     """
-    faults = [fault for work in (lambda: tick(courier), keep_house) if (fault := _fault(work))]
+    faults = [fault for work in (lambda: tick(courier), run_maintenance) if (fault := _fault(work))]
     for fault in faults if was_well else ():
         # Database or broker are away: the rows are the schedule, the next tick goes on.
         logger.warning("relay=tick state=interrupted error=%r", fault, exc_info=fault)

@@ -140,7 +140,7 @@ def _still_public(claimed: Claim) -> Claim | None:
     pages = claims.public_pages(claimed)
     refused = pages - facts.still_public(pages) if pages else set()
     for page_id in sorted(refused):  # what else is there to tell of it?
-        intents.write(Kind.VISIBILITY, page_id=page_id, run_at=clock.now())
+        intents.insert(Kind.VISIBILITY, page_id=page_id, run_at=clock.now())
     return claims.withdraw(claimed, refused, now=clock.now())
 
 

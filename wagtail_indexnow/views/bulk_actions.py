@@ -22,7 +22,7 @@ from .. import clock, log_actions, permissions
 from ..constants import Kind
 from ..ledger import intents, tracked_urls
 from ..models import Intent, TrackedUrl
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 from .listing import with_pages
 
 MAX_ROWS = 1_000
@@ -114,7 +114,7 @@ class CancelIntents(RowsAction):
     is_serious = True
 
     def rows(self, ids: Sequence[int]) -> Any:
-        return Intent.objects.planned().filter(pk__in=ids)
+        return Intent.objects.planned().filter(pk__in=ids, kind=Kind.GO_LIVE)
 
     @classmethod
     def execute_action(cls, objects: Sequence[Any], **kwargs: Any) -> tuple[int, int]:
@@ -151,7 +151,7 @@ class SendIntentsNow(RowsAction):
         page_ids = {row.page_id for row in objects}
         submit([row.page for row in objects if row.page], kwargs["user"])
         for page_id in page_ids - {row.page_id for row in objects if row.page}:
-            intents.write(Kind.MANUAL, page_id=page_id)
+            intents.insert(Kind.MANUAL, page_id=page_id)
         return len(page_ids), 0
 
     def get_success_message(self, looked_at: int, others: int) -> str:

@@ -64,7 +64,7 @@ class LedgerReport(IndexNowReport):
     list_export = list(export_headings)
 
     def get_base_queryset(self) -> Any:
-        return super().get_base_queryset().defer("former_urls")
+        return super().get_base_queryset().defer("detail")
 
     def decorate_paginated_queryset(self, object_list: Any) -> Any:
         """Attach to each row its page, who planned it and how far it is."""

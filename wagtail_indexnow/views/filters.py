@@ -13,7 +13,7 @@ from wagtail.models import get_page_models
 from .. import permissions
 from ..constants import Change, Kind, Reason, UrlState
 from ..models import Channel, Intent, Submission, TrackedUrl
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 from . import outcomes
 
 

@@ -13,7 +13,7 @@ from wagtail.admin.views.reports import ReportView
 from wagtail.coreutils import get_content_languages
 
 from .. import permissions
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 
 EXPORT_CHUNK = 2_000
 # Control characters, halves of surrogate pairs and non-characters: XML 1.0 has no place for them.

@@ -21,7 +21,7 @@ from .. import permissions
 from ..conf import conf
 from ..constants import Change, IntentState, Kind, Reason, UrlState
 from ..diagnostics import explanation
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 from .bulk_actions import next_url, submit
 from .columns import NotedColumn, answer, intent_tag, moment, url_tag
 

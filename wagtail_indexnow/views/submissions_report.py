@@ -17,7 +17,7 @@ from .. import hosts, permissions
 from ..conf import conf
 from ..constants import Reason
 from ..models import Submission
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 from ..submission import keys
 from .columns import NotedColumn, answer, moment
 from .filters import SubmissionFilterSet

@@ -12,7 +12,7 @@ from wagtail.admin.widgets.button import HeaderButton
 from .. import clock, permissions
 from ..diagnostics.wait_reasons import Waits
 from ..models import TrackedUrl
-from ..pages.public_urls import page_model
+from ..pages.model import page_model
 from . import plots
 from .columns import NotedColumn, TitleColumn, answer, moment, url_tag
 from .filters import TrackedUrlFilterSet

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from wagtail_indexnow.conf import conf
-from wagtail_indexnow.relay.dispatch import keep_house, run_until_idle, tick
+from wagtail_indexnow.relay.dispatch import run_maintenance, run_until_idle, tick
 from wagtail_indexnow.relay.senders import DramatiqCourier, InlineCourier
 from wagtail_indexnow.relay.worker_thread import relay_until
 
@@ -32,7 +32,7 @@ class Command(BaseCommand):
         if options["inline"]:
             _work_inline()
         elif options["once"]:
-            keep_house()
+            run_maintenance()
             self.stdout.write(str(tick(DramatiqCourier())))
         else:
             _relay_until_signalled()
@@ -40,7 +40,7 @@ class Command(BaseCommand):
 
 def _work_inline() -> None:
     courier = InlineCourier()
-    keep_house()
+    run_maintenance()
     run_until_idle(courier, sleep=time.sleep)
     if courier.faults:
         raise CommandError(f"{courier.faults} pieces of work failed and will be tried again.")

@@ -13,13 +13,12 @@ from django.utils.dateparse import parse_date, parse_datetime
 from wagtail.models import Site
 
 from wagtail_indexnow.conf import conf
-from wagtail_indexnow.management import selections
+from wagtail_indexnow.management import progress, selections
 from wagtail_indexnow.management.page_lookup import find_page
 from wagtail_indexnow.management.selections import Selection
-from wagtail_indexnow.pages.public_urls import page_model
+from wagtail_indexnow.pages.model import page_model
 
 SHOWN_PAGES = 20
-BAR_WIDTH = 40
 
 
 class Command(BaseCommand):
@@ -81,17 +80,12 @@ class Command(BaseCommand):
             self.stdout.write(f"  … and {count - SHOWN_PAGES} more")
 
     def _submit(self, selection: Selection, count: int) -> None:
-        submitted = selections.submit(selection, progress=lambda done: self._draw(done, count))
+        submitted = selections.submit(
+            selection, progress=lambda done: progress.draw(self.stderr, done, count)
+        )
         self.stdout.write(f"Planned {_pages(submitted.planned)}. Workers tell the engines.")
         if submitted.failed:
             raise CommandError(f"{_pages(submitted.failed)} could not be planned: see the log.")
-
-    def _draw(self, done: int, count: int) -> None:
-        if not self.stderr.isatty():
-            return
-        filled = BAR_WIDTH * min(done, count) // count
-        end = "\n" if done >= count else ""
-        self.stderr.write(f"\r[{'#' * filled:{BAR_WIDTH}}] {done}/{count}", ending=end)
 
 
 def _pages(count: int) -> str:

@@ -135,7 +135,7 @@ def test_removals_of_hosts_that_are_not_served_are_not_planned_for_ever(
     Page.objects.filter(pk=news.pk).update(live=False)
     planned = Intent.objects.count()
 
-    reconciliation.reconcile_wide()
+    reconciliation.reconcile()
 
     assert Intent.objects.count() == planned
 
@@ -148,7 +148,7 @@ def test_go_live_far_ahead_hides_no_removal(indexnow: Any, news: Any) -> None:
     page.save_revision().publish()
     Page.objects.filter(pk=news.pk).update(live=False)
 
-    reconciliation.reconcile_wide()
+    reconciliation.reconcile()
 
     assert indexnow.settled() == [URL]
 
