@@ -311,4 +311,4 @@ def test_held_channel_of_another_endpoint_is_found_by_its_own_key(
 
     superuser.post(f"{ADMIN}settings/holds/{ids['hold']}/release/")
 
-    assert Channel.objects.get(pk=ids["pause"]).pause_reason == ""
+    assert Channel.objects.get(pk=ids["hold"]).pause_reason == ""
