@@ -254,7 +254,7 @@ class TestExports:
         title = "=cmd|'/c calc'!A1\x0b\x1f"
         Page.objects.filter(pk=news.pk).update(title=title, draft_title=title)
         tracked(news)
-        go_live(news, page_title=title, state="failed", error="ValueError: \x00\x08@SUM(A1)")
+        go_live(news, page_title=title, state="failed", error="ValueError: \x01\x08@SUM(A1)")
 
         def rows(report: str, kind: str) -> list[list[Any]]:
             response = superuser.get(f"{ADMIN}{report}?export={kind}")

@@ -16,6 +16,7 @@ from wagtail.models import PageViewRestriction
 from .. import clock
 from ..conf import conf
 from ..constants import Change, IntentState, Kind, Reason, UrlState
+from ..exceptions import describe
 from ..models import Intent, TrackedUrl
 from ..pages.announcing import as_planned
 from ..pages.comparison import Check
@@ -181,7 +182,7 @@ def _urls(page_id: int, check: Check) -> tuple[str, str, Sequence[str]]:
     """Return (reason, what was found, URLs) of a page."""
     if fault := check.faults.get(page_id):  # of the page's own code
         label = Reason.PAGE_ERROR.label
-        return Reason.PAGE_ERROR.value, f"{label} {type(fault).__name__}: {fault}", ()
+        return Reason.PAGE_ERROR.value, f"{label} {describe(fault)}", ()
     if reason := check.reason(page_id):
         return reason, str(Reason(reason).label), ()
     urls = check.urls(page_id)
