@@ -65,6 +65,9 @@ def _fresh_caches() -> Iterator[None]:
     from django.contrib.contenttypes.models import ContentType
     from wagtail.models import Site
 
+    from wagtail_indexnow.submission import served_keys
+
+    served_keys.forget()
     yield
     Site.clear_site_root_paths_cache()
     ContentType.objects.clear_cache()

@@ -94,6 +94,7 @@ _DATABASES = {
         },
         "OPTIONS": {
             "timeout": 20,
+            "transaction_mode": "IMMEDIATE",
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;",
         },
     },

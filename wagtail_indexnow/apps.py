@@ -1,6 +1,7 @@
 """App config. Imports nothing of ours at module level: actors must find the site's broker."""
 
 from django.apps import AppConfig, apps
+from django.core.signals import request_started
 from django.utils.translation import gettext_lazy as _
 
 
@@ -12,8 +13,10 @@ class WagtailIndexNowConfig(AppConfig):
 
     def ready(self) -> None:
         from . import checks, signal_handlers  # noqa: F401 - importing registers the checks
+        from .submission import served_keys
 
         signal_handlers.connect()
+        request_started.connect(served_keys.on_request_started, dispatch_uid=self.label)
         if apps.is_installed("django_dramatiq"):
             _add_relay()
 

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
 from django.db import DatabaseError, router
-from dramatiq.middleware import AgeLimit
+from dramatiq.middleware import AgeLimit, TimeLimit
 from wagtail.models import Site
 
 from . import hosts
@@ -24,6 +24,7 @@ from .constants import APP_LABEL
 from .models import Intent
 from .pages.model import page_model
 from .routes import RouteProblem, key_route_problem
+from .submission import client
 from .visits.figures import MIDDLEWARE as VISIT_MIDDLEWARE
 
 #: On PyPI, with the same import name: the two exclude each other.
@@ -158,6 +159,7 @@ def broker_check() -> Found:
             "up.",
         )
     yield from _age_limit(broker)
+    yield from _time_limit(broker)
     yield from _discovery()
 
 
@@ -169,6 +171,20 @@ def _age_limit(broker: dramatiq.Broker) -> Found:
                 "W008",
                 f"Dramatiq drops messages after {middleware.max_age} ms; go-lives wait longer.",
                 f"Raise AgeLimit's max_age, or lower {SETTING}['SCHEDULE_HORIZON'] below it.",
+            )
+
+
+def _time_limit(broker: dramatiq.Broker) -> Found:
+    # A POST is fenced by a lease of this length: what takes longer is taken for dead.
+    needed_s = max(120.0, 2 * conf.timeout_s + 30)
+    for middleware in broker.middleware:
+        if isinstance(middleware, TimeLimit) and middleware.time_limit < needed_s * 1000:
+            yield _warning(
+                "W010",
+                f"Dramatiq's TimeLimit ends work after {middleware.time_limit:g} ms, which may be "
+                "in the middle of a submission.",
+                f"Raise its time_limit to {needed_s * 1000:g} ms or more, or lower "
+                f"{SETTING}['TIMEOUT'].",
             )
 
 
@@ -207,6 +223,39 @@ def visits_check() -> Found:
             "W013",
             "VisitMiddleware is not the first in MIDDLEWARE: it misses what others answer first.",
             f'Move "{VISIT_MIDDLEWARE}" to the top of MIDDLEWARE.',
+        )
+
+
+@_static
+def proxy_check() -> Found:
+    """Report a proxy of the environment that no submission can go through."""
+    if _is_misconfigured() or not conf.enabled:
+        return
+    for name, url in conf.endpoints.items():
+        problem = client.proxy_problem(url)
+        if problem:
+            yield _warning(
+                "W011",
+                f"The proxy settings of the environment cannot be used for {name!r}: {problem}",
+                "Correct HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, or list the host in NO_PROXY. "
+                "For a socks5:// address install httpx[socks].",
+            )
+
+
+@_static
+def sqlite_check() -> Found:
+    """Report SQLite where a reader cannot become a writer while a worker writes."""
+    if _is_misconfigured() or not conf.enabled:
+        return
+    database: Any = settings.DATABASES.get(router.db_for_write(Intent), {})
+    is_sqlite = str(database.get("ENGINE", "")).endswith("sqlite3")
+    mode = str((database.get("OPTIONS") or {}).get("transaction_mode") or "").upper()
+    if is_sqlite and mode not in {"IMMEDIATE", "EXCLUSIVE"}:
+        yield _warning(
+            "W012",
+            "SQLite is used without transaction_mode IMMEDIATE: an editor may see “database is "
+            "locked” while a worker writes.",
+            'Set "transaction_mode": "IMMEDIATE" in the OPTIONS of the database.',
         )
 
 

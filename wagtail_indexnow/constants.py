@@ -515,7 +515,6 @@ LEASE_MAX = timedelta(hours=1)
 RELAY_HEARTBEAT = "relay"  # Heartbeat.name
 WORKER_HEARTBEAT = "worker"
 AUDIT_HEARTBEAT = "audit"  # when the last audit was planned
-PAYLOAD_REFUSED = "payload_refused"  # a message of a version that a worker did not know
 
 _SERVE_IT = _(
     "Include wagtail_indexnow.urls at the root of ROOT_URLCONF, before Wagtail's URLs and outside "
@@ -622,9 +621,9 @@ class KeyFile(ExplainedChoices):
         _("Check the server's log for this request."),
         Use.KEY_FILE,
     )
-    WRONG_HOST = (
-        "wrong_host",
-        _("Not a host of this site"),
+    FOREIGN_HOST = (
+        "foreign_host",
+        _("Host not served here"),
         _("No Site and no setting names the host."),
         _("Add the host in Settings → Sites, or to WAGTAIL_INDEXNOW['HOSTS']."),
         Use.KEY_FILE,
@@ -634,7 +633,8 @@ class KeyFile(ExplainedChoices):
         _("The host is a private address"),
         _("Search engines cannot reach the host's address."),
         _(
-            "Enter the site's public name in Settings → Sites. If this is a copy of the site, set "
+            "Enter the site's public name in Settings → Sites, or set CONNECT_TO if this server "
+            "reaches that name only inside its own network. If this is a copy of the site, set "
             "WAGTAIL_INDEXNOW['ENABLED'] to False here."
         ),
         Use.KEY_FILE,

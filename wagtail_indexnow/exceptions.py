@@ -22,3 +22,13 @@ class PayloadError(IndexNowError):
 
 class OutdatedError(IndexNowError):
     """Somebody else told of a page's URLs after this worker looked at them: look again."""
+
+
+def describe(fault: BaseException) -> str:
+    """Return the class and message of a fault of a site's own code, as every database takes it.
+
+    PostgreSQL refuses NUL, and no encoding has halves of surrogate pairs: the row of a page that
+    raised with one could never be written.
+    """
+    text = f"{type(fault).__name__}: {fault}"[:2000]
+    return "".join(letter if letter.isprintable() else " " for letter in text)

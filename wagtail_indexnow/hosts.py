@@ -1,4 +1,4 @@
-"""URLs in normal form, and which hosts this installation answers for. Pure but for settings.
+"""URLs in normal form, and which hosts this installation serves: by settings and Site records.
 
 A *host* is a URL's authority as we store and send it: lower case, IDN as punycode, and with
 `:port` only where the port is not the scheme's own.
@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import idna
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
+from wagtail.models import Site
 
 from .conf import conf
 from .constants import MAX_URL_LENGTH
@@ -24,6 +25,8 @@ _PATH_SAFE = "/%:@!$&'()*+,;=~-._"
 _QUERY_SAFE = _PATH_SAFE + "?"
 # RFC 2606 and RFC 6762: names that never resolve in public.
 _PRIVATE_NAMES = ("localhost", "local", "test", "invalid")
+# `127.1` and `0x7f.1` are addresses to a resolver: no top-level domain is a number (RFC 3696).
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 def normalise(url: str) -> str | None:
@@ -75,11 +78,12 @@ def is_loopback_url(url: str) -> bool:
 
 
 def is_private(host: str) -> bool:
-    """Say whether a host can have no public pages: an IP address, or a reserved name."""
+    """Return whether a host can have no public pages: an IP address, or a reserved name."""
     name = _hostname(host)
     if _address(name) is not None or "." not in name:
         return True
-    return name.rsplit(".", 1)[-1] in _PRIVATE_NAMES
+    last = name.rsplit(".", 1)[-1]
+    return last in _PRIVATE_NAMES or _NUMBER.fullmatch(last) is not None
 
 
 def is_served(host: str) -> bool:
@@ -89,8 +93,31 @@ def is_served(host: str) -> bool:
     addresses and non-default ports count only when every endpoint is on loopback (demo, tests).
     """
     is_public = not is_private(host) and host == _hostname(host)
-    is_demo = all(is_loopback_url(endpoint) for endpoint in conf.endpoints.values())
-    return (is_public or is_demo) and is_named(host)
+    return (is_public or is_demo()) and is_named(host)
+
+
+def is_demo() -> bool:
+    """Return whether every endpoint is on this machine: a demonstration, or tests."""
+    return all(is_loopback_url(endpoint) for endpoint in conf.endpoints.values())
+
+
+def named_hosts() -> dict[str, str]:
+    """Return host → scheme of each host that Sites and `HOSTS` name, served here or not."""
+    found: dict[str, str] = {}
+    for site in Site.objects.order_by("-is_default_site", "hostname"):
+        url = normalise(site.root_url)
+        if url is not None:
+            found.setdefault(host_of(url), conf.scheme or url.partition(":")[0])
+    for name in conf.hosts or ():
+        host = normalise_host(name)
+        if host is not None:
+            found.setdefault(host, conf.scheme or "https")
+    return found
+
+
+def connect_to(host: str) -> str | None:
+    """Return the base URL at which `CONNECT_TO` says that a host is reached from here."""
+    return {normalise_host(name): url for name, url in conf.connect_to.items()}.get(host)
 
 
 def is_named(host: str) -> bool:

@@ -7,17 +7,28 @@ This version and the one before it are understood; unknown fields are ignored, s
 new workers can share a queue during a deploy.
 """
 
+import re
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from django.utils import timezone
 
-from .constants import PAYLOAD_VERSION
+from .constants import LIST_SIZE, PAYLOAD_VERSION
 from .exceptions import PayloadError
 
 KNOWN_VERSIONS = frozenset({PAYLOAD_VERSION - 1, PAYLOAD_VERSION})
+MAX_ID = 2**63 - 1
+# As long as the columns they are compared with.
+MAX_INTENT_KEY_LENGTH = 191
+MAX_ENDPOINT_LENGTH = 64
+MAX_HOST_LENGTH = 255
+MAX_TIME_LENGTH = 40
+
+_DIGITS = re.compile(r"[0-9]{1,19}")
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +79,10 @@ def parse_announcement(payload: Any) -> list[IntentRef]:
 
     :raises PayloadError: the version is unknown, or the shape is not ours.
     """
-    _check_version(payload)
-    try:
-        return [_intent_ref(item) for item in payload["intents"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise PayloadError(f"malformed announcement: {error!r}") from error
+    items = _field(_versioned(payload), "intents", list)
+    if len(items) > LIST_SIZE:
+        raise PayloadError(f"malformed message: {len(items)} intents")
+    return [_intent_ref(item) for item in items]
 
 
 def parse_submission(payload: Any) -> ChannelRef:
@@ -80,23 +90,51 @@ def parse_submission(payload: Any) -> ChannelRef:
 
     :raises PayloadError: the version is unknown, or the shape is not ours.
     """
-    _check_version(payload)
-    try:
-        channel = payload["channel"]
-        return ChannelRef(endpoint=str(channel["endpoint"]), host=str(channel["host"]))
-    except (KeyError, TypeError) as error:
-        raise PayloadError(f"malformed submission: {error!r}") from error
-
-
-def _check_version(payload: Any) -> None:
-    version = payload.get("v") if isinstance(payload, Mapping) else None
-    if version not in KNOWN_VERSIONS:
-        raise PayloadError(f"unknown payload version {version!r}")
-
-
-def _intent_ref(item: Mapping[str, Any]) -> IntentRef:
-    return IntentRef(
-        key=str(item["key"]),
-        page_id=None if item["page_id"] is None else int(item["page_id"]),
-        expected_at=item.get("expected_at"),
+    channel = _field(_versioned(payload), "channel", dict)
+    return ChannelRef(
+        endpoint=_text(channel, "endpoint", MAX_ENDPOINT_LENGTH),
+        host=_text(channel, "host", MAX_HOST_LENGTH),
     )
+
+
+def _versioned(payload: Any) -> dict[str, Any]:
+    version = payload.get("v") if isinstance(payload, dict) else None
+    if type(version) is not int or version not in KNOWN_VERSIONS:
+        raise PayloadError(f"unknown payload version {reprlib.repr(version)}")
+    return dict(payload)
+
+
+def _intent_ref(item: Any) -> IntentRef:
+    if not isinstance(item, dict):
+        raise PayloadError(f"malformed message: an intent of type {type(item).__name__}")
+    is_scheduled = item.get("expected_at") is not None
+    return IntentRef(
+        key=_text(item, "key", MAX_INTENT_KEY_LENGTH),
+        page_id=_page_id(item.get("page_id")),
+        expected_at=_text(item, "expected_at", MAX_TIME_LENGTH) if is_scheduled else None,
+    )
+
+
+def _page_id(value: Any) -> int | None:
+    """Return a page's id, which version 0 wrote as text; `None`: the whole site."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    if value is None or (type(value) is int and 0 < value <= MAX_ID):
+        return value
+    raise PayloadError("malformed message: page_id is no id")
+
+
+def _field(item: Mapping[str, Any], name: str, kind: type[_Kind]) -> _Kind:
+    """Return a field of exactly one type: `True` is no number, and a list no dictionary."""
+    value = item.get(name)
+    if type(value) is not kind:
+        raise PayloadError(f"malformed message: {name} of type {type(value).__name__}")
+    return value
+
+
+def _text(item: Mapping[str, Any], name: str, longest: int) -> str:
+    """Return a text that every database takes: no NUL, and no half of a surrogate pair."""
+    value = _field(item, name, str)
+    if not 0 < len(value) <= longest or not value.isprintable():
+        raise PayloadError(f"malformed message: {name} is empty, too long or not printable")
+    return value

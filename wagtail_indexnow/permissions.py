@@ -8,9 +8,11 @@ from typing import Any
 
 from django.contrib.auth.models import Permission
 from django.db.models import QuerySet
+from wagtail.models import GroupPagePermission, Site
 from wagtail.permission_policies import ModelPermissionPolicy
 from wagtail.permission_policies.pages import PagePermissionPolicy
 
+from . import hosts
 from .constants import APP_LABEL
 from .models import HostKey, Intent, TrackedUrl
 from .pages.model import page_model
@@ -67,10 +69,38 @@ def sees_all_pages(user: Any) -> bool:
     return bool(user.is_superuser) or (root is not None and may_edit(user, root))
 
 
+def pages_of(user: Any) -> Any:
+    """Return the pages that a user may edit or publish."""
+    policy = PagePermissionPolicy(page_model())
+    return policy.instances_user_has_any_permission_for(user, _EDITING)
+
+
 def limit_to_pages_of(user: Any, rows: Any) -> Any:
     """Leave out rows of pages that a user may not edit; rows of deleted pages need all pages."""
     if sees_all_pages(user):
         return rows
-    policy = PagePermissionPolicy(page_model())
-    pages = policy.instances_user_has_any_permission_for(user, _EDITING)
-    return rows.filter(page_id__in=pages.order_by().values("pk"))
+    return rows.filter(page_id__in=pages_of(user).order_by().values("pk"))
+
+
+def shown_pages(user: Any) -> Any:
+    """Return the pages whose titles Wagtail shows a user in its explorer."""
+    return PagePermissionPolicy(page_model()).explorable_instances(user)
+
+
+def hosts_of(user: Any) -> set[str]:
+    """Return the hosts of the Sites in which a user may edit or publish something."""
+    granted = GroupPagePermission.objects.filter(
+        group__user=user, permission__codename__in=[f"{action}_page" for action in _EDITING]
+    )
+    paths = set(granted.values_list("page__path", flat=True))
+    return {
+        hosts.host_of(url)
+        for site in Site.objects.select_related("root_page")
+        if (url := hosts.normalise(site.root_url)) is not None
+        and any(_are_related(site.root_page.path, path) for path in paths)
+    }
+
+
+def _are_related(one: str, other: str) -> bool:
+    """Return whether one page lies above the other, by their paths."""
+    return one.startswith(other) or other.startswith(one)

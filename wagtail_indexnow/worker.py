@@ -4,19 +4,27 @@ The relay's `--inline` mode does the same without any broker.
 """
 
 import logging
+import reprlib
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError
+from dramatiq.middleware import Interrupt
 
 from . import payloads
-from .constants import PAYLOAD_REFUSED, WORKER_HEARTBEAT
+from .constants import WORKER_HEARTBEAT
 from .exceptions import PayloadError
 from .ledger import heartbeats
 from .pages.announcing import announce_intents
 from .submission.submitting import submit_channel
 
 logger = logging.getLogger(__name__)
+
+MAX_LOGGED = 300  # characters of a message, and of an error
+_brief = reprlib.Repr()
+_brief.maxdict = _brief.maxlist = 4
+_brief.maxstring = _brief.maxother = _brief.maxlong = 80
 
 
 def handle_announcement(payload: Any) -> None:
@@ -39,14 +47,25 @@ def handle_submission(payload: Any) -> None:
 
 
 def _work(work: Callable[[], None], payload: Any) -> None:
+    """Run a message's work. Nothing is raised, and so nothing is retried by the broker.
+
+    What is not done stays a row; the lease of its hand-over spaces the attempts.
+    """
     try:
         heartbeats.beat(WORKER_HEARTBEAT)
         work()
     except PayloadError as error:
-        # A newer worker will understand it: the row stays open, counts its hand-overs, and the
-        # relay hands it over again.
-        heartbeats.beat(PAYLOAD_REFUSED)
-        logger.error("payload=%s state=left_alone error=%s", payload, error)
+        # Of a newer worker, perhaps, which will understand it.
+        _log(logging.ERROR, "left_alone", payload, str(error))
     except (DatabaseError, InterfaceError) as error:
-        # Costs no attempt and asks for none: the hand-over's lease brings the work back.
-        logger.warning("payload=%s state=left_for_later error=%r", payload, error)
+        _log(logging.WARNING, "left_for_later", payload, repr(error))
+    except (Exception, Interrupt) as error:  # Interrupt: a time limit, or a worker that stops
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        _log(logging.ERROR, "left_for_later", payload, f"{error!r} at {where.name}:{where.lineno}")
+
+
+def _log(level: int, state: str, payload: Any, error: str) -> None:
+    """Write one line of bounded length, whatever came."""
+    shown = _brief.repr(payload)[:MAX_LOGGED]
+    text = ascii(error[:MAX_LOGGED])[1:-1][:MAX_LOGGED]
+    logger.log(level, "payload=%s state=%s error=%s", shown, state, text)

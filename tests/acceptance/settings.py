@@ -7,12 +7,9 @@ import json
 import os
 
 from tests.settings import *  # noqa: F403
-from tests.settings import DATABASES, DRAMATIQ_BROKER, INSTALLED_APPS
+from tests.settings import DRAMATIQ_BROKER, INSTALLED_APPS
 
 INSTALLED_APPS = ["tests.acceptance.faults", *INSTALLED_APPS]
-if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
-    # As the documentation asks of a site that runs on SQLite with more than one process.
-    DATABASES["default"]["OPTIONS"]["transaction_mode"] = "IMMEDIATE"
 DRAMATIQ_BROKER = {
     **DRAMATIQ_BROKER,
     "BROKER": os.environ["PROCESS_BROKER"],

@@ -1,12 +1,14 @@
 """Every view, export and action: nobody, an editor without rights, and a superuser."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client
+from django.utils import timezone
 from wagtail.models import Page
 
 from tests.admin.conftest import ADMIN, HOST
@@ -49,6 +51,7 @@ def ids(indexnow: Any, news: Page, tracked: Any, go_live: Any, submission: Any) 
     indexnow.configure(CONNECT_TO={HOST: "http://127.0.0.1:9"})
     url = tracked(news, state="rejected", reason="unprocessable")
     keys.key_for(HOST)
+    HostKey.objects.update(created_at=timezone.now() - timedelta(hours=1))
     paused = Channel.objects.get(endpoint="engine", host=HOST)
     Channel.objects.filter(pk=paused.pk).update(pause_reason="key_refused")
     return {

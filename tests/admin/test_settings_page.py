@@ -60,6 +60,12 @@ class TestChecklist:
         assert superuser.get(SETTINGS).status_code == 200
 
 
+def make_known_key() -> None:
+    """Have a key that every web process has long known of."""
+    keys.key_for(HOST)
+    HostKey.objects.update(created_at=timezone.now() - timedelta(hours=1))
+
+
 class TestKeys:
     def test_are_masked(self, superuser: Client, home: Page) -> None:
         key = keys.key_for(HOST)
@@ -84,6 +90,7 @@ class TestKeys:
         self, superuser: Client, home: Page, indexnow: Any, live_server: Any
     ) -> None:
         indexnow.configure(CONNECT_TO={HOST: live_server.url})
+        make_known_key()
 
         response = superuser.post(f"{SETTINGS}keys/{HOST}/verify/", follow=True)
 
@@ -94,11 +101,22 @@ class TestKeys:
         self, superuser: Client, home: Page, indexnow: Any
     ) -> None:
         indexnow.configure(CONNECT_TO={HOST: "http://127.0.0.1:9"})
+        make_known_key()
 
         response = superuser.post(f"{SETTINGS}keys/{HOST}/verify/", follow=True)
 
         text = text_of(response)
         assert f"{HOST}: The host could not be reached. Check the host name" in text
+
+    def test_r62_verifying_a_site_that_is_not_served_connects_nowhere(
+        self, superuser: Client, home: Page, indexnow: Any
+    ) -> None:
+        """R62: an editor may name a Site after any host of the network inside."""
+        Site.objects.filter(hostname=HOST).update(hostname="intranet.example.org")
+
+        response = superuser.post(f"{SETTINGS}keys/intranet.example.org/verify/", follow=True)
+
+        assert "The host is not served here." in text_of(response)
 
     def test_rotating_asks_first(self, superuser: Client, home: Page) -> None:
         key = keys.key_for(HOST)
@@ -114,7 +132,7 @@ class TestKeys:
         response = superuser.post(f"{SETTINGS}keys/{HOST}/rotate/", follow=True)
 
         assert keys.key_for(HOST) != key
-        assert keys.valid_keys(HOST)[1] == key
+        assert HostKey.objects.get(host=HOST).previous_key == key
         assert f"{HOST} has a new key." in text_of(response)
         assert ModelLogEntry.objects.get().action == "wagtail_indexnow.rotate_key"
 

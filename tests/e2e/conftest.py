@@ -24,6 +24,7 @@ from tests.factories import make_page, publish
 from wagtail_indexnow.ledger import channels
 from wagtail_indexnow.models import HostKey, Intent, Submission, TrackedUrl
 from wagtail_indexnow.submission import keys
+from wagtail_indexnow.submission.key_files import instance_token
 
 # Playwright's event loop runs in this thread while the tests use the database.
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
@@ -148,7 +149,7 @@ def museum(home: Page, indexnow: Any) -> dict[str, Any]:
     HostKey.objects.update(
         checked_key=keys_row.key,
         checked_at=timezone.now(),
-        checked_by=keys.instance_token(),
+        checked_by=instance_token(HOST),
         check_result="ok",
     )
     _add_trouble()

@@ -50,7 +50,7 @@ def look() -> dict[str, Any]:
     from wagtail.models import Page, Site
 
     from example_site.content.models import ArticlePage
-    from wagtail_indexnow.submission import keys
+    from wagtail_indexnow.submission import keys, served_keys
 
     seen: dict[str, Any] = {"check": run("check"), "missing": run("makemigrations", "--dry-run")}
     run("migrate", "--no-input", "--verbosity", "0")
@@ -62,6 +62,7 @@ def look() -> dict[str, Any]:
     seen["news"] = statuses("127.0.0.1:8123")
     seen["elsewhere"] = Client(headers={"host": "example.com"}).get("/en/").status_code
     key = keys.key_for("localhost:8123")
+    served_keys.refresh()  # as the beginning of a request does
     seen["key_view"] = view_of(f"/{key}.txt")
     seen["other_text_view"] = view_of("/llms-full.txt")
     return seen

@@ -28,7 +28,8 @@ def test_b25_host_gets_a_new_key_and_keeps_serving_the_former(indexnow: Any, sit
 
     new = keys.key_for(HOST)
     assert new != former
-    assert keys.valid_keys(HOST) == (new, former)
+    row = HostKey.objects.get()
+    assert (row.key, row.previous_key) == (new, former)
     assert new not in out
     assert f"{new[:4]}…" in out
 
@@ -48,15 +49,42 @@ def test_b13_new_key_ends_the_hold_of_the_refused_one(
     assert row.not_before == keys.clock.now() + conf.host_interval
 
 
+def test_r67_revoke_ends_the_former_file_at_once(indexnow: Any, site: Any, clock_at: Any) -> None:
+    """R67: for a key that leaked."""
+    former = keys.key_for(HOST)
+
+    assert "Would end" in rotate(revoke=True, dry_run=True)
+    assert "former key" in rotate(revoke=True)
+
+    row = HostKey.objects.get()
+    assert (row.previous_key, row.previous_until) == (former, keys.clock.now())
+
+
+def test_r67_revoke_ends_the_key_before_one_of_the_settings(
+    indexnow: Any, site: Any, clock_at: Any
+) -> None:
+    """R67: such a key is rotated in the settings, and the former one ended by the command."""
+    former = keys.key_for(HOST)
+    indexnow.configure(KEYS={HOST: "configured-key"})
+    keys.key_for(HOST)
+
+    assert "Would make" not in rotate(revoke=True, dry_run=True)
+    rotate(revoke=True)
+
+    row = HostKey.objects.get()
+    assert (row.key, row.previous_key) == ("configured-key", former)
+    assert row.previous_until == keys.clock.now()
+
+
 def test_dry_run_changes_nothing(indexnow: Any, site: Any) -> None:
-    assert "Current key: none." in rotate(dry_run=True)
+    assert "the present one is none" in rotate(dry_run=True)
     assert not HostKey.objects.exists()
 
     former = keys.key_for(HOST)
     out = rotate(dry_run=True)
 
-    assert f"Current key: {former[:4]}…" in out
-    assert keys.valid_keys(HOST) == (former,)
+    assert f"the present one is {former[:4]}…" in out
+    assert HostKey.objects.get().previous_key == ""
 
 
 def test_host_known_only_by_its_key_can_be_rotated(indexnow: Any, site: Any) -> None:

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from wagtail.models import Page, Site
 
 from example_site.engine import Answer
 from tests.factories import make_page, publish
+from tests.processes import Redis
 from tests.testapp.models import BrokenPage
 from wagtail_indexnow.diagnostics import brokers
 from wagtail_indexnow.diagnostics.findings import Finding
@@ -106,12 +108,19 @@ class TestSwitch:
         assert named("wagtail_indexnow.W007") == []
 
 
+def make_known_key(host: str = HOST) -> None:
+    """Have a key that every web process has long known of."""
+    keys.key_for(host)
+    HostKey.objects.update(created_at=timezone.now() - timedelta(hours=1))
+
+
 class TestKeyFiles:
     @pytest.fixture
     def served(self, indexnow: Any, only_site: Any, live_server: Any) -> Any:
         """Let the key file be fetched from a server of ours."""
         only_site.port = 443
         indexnow.configure(VERIFY_KEY_FILE=True, CONNECT_TO={HOST: live_server.url})
+        make_known_key()
         return live_server
 
     def test_good_file(self, served: Any) -> None:
@@ -133,7 +142,7 @@ class TestKeyFiles:
 
     def test_b23_file_of_another_key(self, served: Any) -> None:
         HostKey.objects.create(host="other.example.com", key="a" * 32, created_at=timezone.now())
-        row = HostKey.objects.create(host=HOST, key="b" * 32, created_at=timezone.now())
+        row = HostKey.objects.get(host=HOST)
         keys.prove(HOST, "https", fresh=True)
         HostKey.objects.filter(pk=row.pk).update(check_result="other_body")
 
@@ -152,10 +161,31 @@ class TestKeyFiles:
             closed.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{closed.getsockname()[1]}"
         indexnow.configure(VERIFY_KEY_FILE=True, CONNECT_TO={HOST: url})
+        make_known_key()
 
         finding = one("key_file", live=True)
         assert finding.severity == "action"
         assert "could not be reached" in finding.message
+
+    def test_new_key_is_not_checked_at_once(self, indexnow: Any, only_site: Any) -> None:
+        indexnow.configure(VERIFY_KEY_FILE=True)
+
+        finding = one("key_file", live=True)
+        assert finding.severity == "info"
+        assert "in a few seconds" in finding.message
+
+    def test_r62_a_private_address_is_named(
+        self, indexnow: Any, only_site: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """R62: the operator reads what the name resolves to, and which setting helps."""
+        info = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.5", 443))
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: [info])
+        indexnow.configure(VERIFY_KEY_FILE=True)
+        make_known_key()
+
+        finding = one("key_file", live=True)
+        assert f"{HOST} resolves to 10.0.0.5 here: set CONNECT_TO" in finding.message
+        assert "CONNECT_TO" in finding.remedy
 
     def test_rotation_under_way(self, served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         former = keys.key_for(HOST)
@@ -218,7 +248,7 @@ class TestBroker:
             yield int(server.getsockname()[1])
 
     def test_redis_that_answers(self, indexnow: Any, healthy: Any, use: Any) -> None:
-        use(SimpleNamespace(client=FakeRedis(), middleware=[]))
+        use(fake_broker(FakeRedis()))
 
         assert one("broker", live=True).severity == "ok"
         assert len(named("broker", live=True)) == 1
@@ -236,10 +266,52 @@ class TestBroker:
     def test_redis_that_throws_messages_away(
         self, indexnow: Any, healthy: Any, use: Any, memory: dict[str, Any], evicts: bool
     ) -> None:
-        use(SimpleNamespace(client=FakeRedis(**memory), middleware=[]))
+        use(fake_broker(FakeRedis(**memory)))
 
         found = [item.severity for item in named("broker", live=True)]
         assert found == ["ok", "action"] if evicts else ["ok"]
+
+    def test_r34_redis_user_without_info(
+        self, indexnow: Any, healthy: Any, own_redis: RedisBroker
+    ) -> None:
+        """R34: `+@all -@dangerous`, as hosted Redis gives it, is enough for Dramatiq."""
+        own_redis.client.execute_command(
+            "ACL", "SETUSER", "default", "resetkeys", "~dramatiq:*", "-@dangerous"
+        )
+
+        assert one("broker", live=True).severity == "ok"
+        assert len(named("broker", live=True)) == 1
+
+    def test_r34_redis_that_is_read_only(
+        self, indexnow: Any, healthy: Any, own_redis: RedisBroker
+    ) -> None:
+        """R34: a replica responds to everything but a message."""
+        own_redis.client.execute_command("REPLICAOF", "127.0.0.1", "1")
+
+        finding = one("broker", live=True)
+        assert finding.severity == "action"
+        assert "cannot be written to" in finding.message
+        assert "primary" in finding.remedy
+
+    def test_r34_redis_that_is_full(
+        self, indexnow: Any, healthy: Any, own_redis: RedisBroker
+    ) -> None:
+        """R34: with `noeviction`, which is right, a full Redis refuses messages."""
+        own_redis.client.config_set("maxmemory", 1)
+
+        finding = one("broker", live=True)
+        assert finding.severity == "action"
+        assert "cannot be written to" in finding.message
+
+    @pytest.fixture
+    def own_redis(self, use: Any, tmp_path: Path) -> Iterator[RedisBroker]:
+        """A Redis that this test may spoil."""
+        server = Redis(tmp_path).start()
+        broker = RedisBroker(url=server.url, middleware=[])
+        use(broker)
+        yield broker
+        broker.close()
+        server.kill()
 
     def test_d16_redis_that_is_away(
         self, indexnow: Any, healthy: Any, use: Any, closed_port: int
@@ -280,9 +352,20 @@ class TestBroker:
         assert named("broker", live=False) == []
 
 
+def fake_broker(client: Any) -> Any:
+    return SimpleNamespace(client=client, namespace="dramatiq", middleware=[])
+
+
 class FakeRedis:
     def __init__(self, **memory: Any) -> None:
         self._memory = memory
+
+    def ping(self) -> bool:
+        return True
+
+    def set(self, name: str, value: int, px: int) -> bool:
+        assert (name, px) == ("dramatiq:wagtail_indexnow.check", 1_000)
+        return True
 
     def info(self, section: str) -> dict[str, Any]:
         assert section == "memory"

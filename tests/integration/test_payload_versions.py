@@ -5,12 +5,12 @@ from typing import Any
 import dramatiq
 import pytest
 from django.db import connection
-from django.utils import timezone
+from dramatiq.middleware import Shutdown, TimeLimitExceeded
 from wagtail.models import Page
 
 from tests.factories import make_page, publish
 from wagtail_indexnow import tasks, worker
-from wagtail_indexnow.models import Heartbeat, Intent
+from wagtail_indexnow.models import Channel, Intent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NEWS = "https://www.example.com/en/news/"
@@ -85,16 +85,71 @@ def test_unknown_fields_are_ignored(indexnow: Any, intent: Intent) -> None:
     ],
     ids=str,
 )
-def test_what_a_worker_does_not_understand_is_logged_noted_and_left_open(
+def test_what_a_worker_does_not_understand_is_logged_and_left_open(
     indexnow: Any, intent: Intent, payload: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker.handle_announcement(payload)
     worker.handle_submission(payload)
 
     assert caplog.text.count("left_alone") == 2
-    assert Heartbeat.objects.get(name="payload_refused").seen_at == timezone.now()
     assert Intent.objects.get().state == "planned"
     assert indexnow.settled() == [NEWS]  # the worker that understands it
+
+
+HOSTILE: dict[str, Any] = {
+    "a version that is a list": {"v": [1], "intents": []},
+    "a page id without end": {"v": 1, "intents": [{"key": "k", "page_id": float("inf")}]},
+    "half a character": {"v": 1, "intents": [{"key": "\ud800", "page_id": 1}]},
+    "300,000 intents": {"v": 1, "intents": [{"key": "k", "page_id": 1}] * 300_000},
+    "a million digits": {"v": 1, "intents": [{"key": "k", "page_id": "9" * 1_000_000}]},
+    "the endpoint itself": {"v": 1, "channel": {"endpoint": "engine", "host": ""}},
+    "an unknown host": {"v": 1, "channel": {"endpoint": "engine", "host": "evil.example.net"}},
+    "an unknown engine": {"v": 1, "channel": {"endpoint": "evil", "host": "www.example.com"}},
+    "line breaks": {"v": "1\n2026-12-01 wagtail_indexnow: all is well"},
+}
+
+
+@pytest.mark.parametrize("payload", HOSTILE.values(), ids=HOSTILE)
+def test_r60_r61_a_hostile_message_costs_one_short_line(
+    indexnow: Any, intent: Intent, payload: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R60, R61: nothing changes, no row is made, nothing is raised for a broker to retry."""
+    before = list(Intent.objects.values()), list(Channel.objects.values())
+
+    worker.handle_announcement(payload)
+    worker.handle_submission(payload)
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2
+    assert all(len(line) < 800 and line.isprintable() for line in lines)
+    assert (list(Intent.objects.values()), list(Channel.objects.values())) == before
+    assert indexnow.settled() == [NEWS]
+
+
+@pytest.mark.parametrize("fault", [ZeroDivisionError, TimeLimitExceeded, Shutdown])
+def test_r61_no_exception_leaves_an_actor(
+    indexnow: Any,
+    intent: Intent,
+    fault: type[BaseException],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """R61: what fails is left to the relay, not to the broker's retries."""
+
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise fault("x" * 5_000)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(worker, "announce_intents", fail)
+        tasks.announce(
+            {"v": 1, "intents": [{"key": intent.key, "page_id": intent.page_id}], "meta": {}}
+        )
+
+    [record] = caplog.records
+    assert record.exc_info is None
+    assert fault.__name__ in record.getMessage()
+    assert len(record.getMessage()) < 800
+    assert indexnow.settled() == [NEWS]
 
 
 def test_old_code_works_on_a_newer_schema(indexnow: Any, intent: Intent) -> None:

@@ -21,8 +21,9 @@ from wagtail_indexnow.ledger import channels, tracked_urls
 from wagtail_indexnow.ledger.tracked_urls import Marked
 from wagtail_indexnow.models import Channel, HostKey, Intent, PublicUrl, Submission, TrackedUrl
 from wagtail_indexnow.relay import maintenance
-from wagtail_indexnow.submission import claims, client, keys
+from wagtail_indexnow.submission import claims, client, key_files, keys
 from wagtail_indexnow.submission.submitting import submit_channel as submit
+from wagtail_indexnow.views import key_file as key_file_view
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -929,7 +930,8 @@ def key_file(configure: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     results: list[Any] = [KeyFile.OK]
 
     def check(host: str, scheme: str, *, fresh: bool = False) -> Any:
-        return results.pop(0) if len(results) > 1 else results[0]
+        result = results.pop(0) if len(results) > 1 else results[0]
+        return keys.Proof(key=keys.key_for(host), result=result)
 
     monkeypatch.setattr(keys, "check_key_file", check)
     return results
@@ -1046,7 +1048,9 @@ def test_c34_posts_use_the_old_key_until_the_new_file_answers(
     old = keys.key_for(HOST)
     new = keys.rotate(HOST)
     key_file[:] = [KeyFile.NOT_FOUND, KeyFile.OK]
-    monkeypatch.setattr(keys, "_look", lambda host, scheme, key: KeyFile.OK)
+    monkeypatch.setattr(
+        keys, "_check", lambda row, scheme, key: keys.Proof(key=key, result=KeyFile.OK)
+    )
 
     for path in ("a/", "b/"):
         mark(path)
@@ -1106,6 +1110,8 @@ def test_a_right_submission_satisfies_an_engine_that_checks_everything(
         )
         mark("a/")
 
+        assert submit("one", HOST) == "not_yet"  # web processes do not know the new key yet
+        at.shift(15)
         assert submit("one", HOST) == "accepted"
 
         assert strict.urls(HOST) == [url("a/")]
@@ -1119,14 +1125,16 @@ def test_promise_7_a_copied_database_on_another_server_sends_nothing(
     """Production answers for the host; this server has its database but not its secret."""
     configure(VERIFY_KEY_FILE=True, CONNECT_TO={HOST: live_server.url})
     production = settings.SECRET_KEY
-    token = keys._token(production)
+    token = key_files.token_under(production, HOST)
     mark("a/")
+    keys.key_for(HOST)
+    HostKey.objects.update(created_at=clock.now() - timedelta(hours=1))
     keys.check_key_file(HOST, "http")
     settings.SECRET_KEY = "staging"
     settings.SECRET_KEY_FALLBACKS = []
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(keys, "instance_token", lambda: token)
+        patched.setattr(key_file_view, "instance_token", lambda host: token)
         assert submit("one", HOST) == Reason.OTHER_INSTALLATION
 
     assert engine.requests == []

@@ -13,7 +13,8 @@ from wagtail_indexnow.mixins import IndexNowPageMixin
 from wagtail_indexnow.models import Channel, Intent, TrackedUrl
 from wagtail_indexnow.relay.dispatch import tick
 from wagtail_indexnow.relay.senders import InlineCourier
-from wagtail_indexnow.submission import keys
+from wagtail_indexnow.submission import key_files, keys
+from wagtail_indexnow.views import key_file
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOME = "https://www.example.com/en/"
@@ -135,8 +136,8 @@ class TestStagingCopy:
         self, indexnow: Any, production: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Production answers for its key file with a signature that the copy cannot make."""
-        token = keys.instance_token()
-        monkeypatch.setattr(keys, "instance_token", lambda: token)
+        token = key_files.instance_token("www.example.com")
+        monkeypatch.setattr(key_file, "instance_token", lambda host: token)
         settings.SECRET_KEY = "the copy's own"
         publish(production)
 

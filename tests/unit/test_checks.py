@@ -1,6 +1,7 @@
 """System checks: one test for each id, each with a hint that says what to do."""
 
 import importlib.util
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +16,7 @@ from django.db import DatabaseError
 from django.http import HttpResponse
 from django.urls import clear_url_caches, include, path, re_path
 from dramatiq.brokers.stub import StubBroker
-from dramatiq.middleware import AgeLimit
+from dramatiq.middleware import AgeLimit, TimeLimit
 from wagtail.models import Site
 
 from tests.factories import make_site
@@ -311,6 +312,65 @@ def test_w009_workers_that_do_not_load_our_actors(settings: Any, setting: dict[s
         setattr(settings, name, value)
 
     assert ids() == ["W009"]
+
+
+@pytest.mark.parametrize(
+    ("time_limit", "timeout", "found"),
+    [(119_000, 10, ["W010"]), (120_000, 10, []), (120_000, 60, ["W010"]), (600_000, 10, [])],
+)
+def test_w010_r32_work_that_is_ended_in_the_middle(
+    monkeypatch: pytest.MonkeyPatch,
+    configure: Any,
+    time_limit: int,
+    timeout: int,
+    found: list[str],
+) -> None:
+    """R32: a time limit shorter than a slow POST, and the two key files before and after it."""
+    configure(TIMEOUT=timeout)
+    monkeypatch.setattr(dramatiq.get_broker(), "middleware", [TimeLimit(time_limit=time_limit)])
+
+    assert ids() == found
+
+
+@pytest.mark.parametrize(
+    ("environment", "found"),
+    [
+        ({"ALL_PROXY": "socks5://127.0.0.1:1080"}, ["W011"]),
+        ({"HTTPS_PROXY": "gopher://127.0.0.1:70"}, ["W011"]),
+        ({"HTTPS_PROXY": "http://127.0.0.1:3128"}, []),
+        ({"https_proxy": "127.0.0.1:3128"}, []),
+        ({"ALL_PROXY": "socks5://127.0.0.1:1080", "NO_PROXY": ".indexnow.org"}, []),
+        ({"HTTPS_PROXY": "http://127.0.0.1:3128", "NO_PROXY": "fd00::/64,[::1],*.a"}, []),
+        ({}, []),
+    ],
+    ids=str,
+)
+def test_w011_r33_proxy_settings_that_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], found: list[str]
+) -> None:
+    """R33: a finding with a remedy, and no word of the proxy's password."""
+    monkeypatch.setitem(sys.modules, "socksio", None)  # as if it were not installed
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    assert ids() == found
+
+
+@pytest.mark.parametrize("mode", [None, "DEFERRED"])
+def test_w012_sqlite_whose_readers_cannot_turn_into_writers(
+    settings: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, mode: str | None
+) -> None:
+    options = {"transaction_mode": mode}
+    sqlite = {"ENGINE": "django.db.backends.sqlite3", "OPTIONS": options}
+    monkeypatch.setitem(settings.DATABASES, "default", sqlite)
+    assert ids() == ["W012"]
+
+    configure(ENABLED=False)
+    assert ids() == []
+
+    configure(ENABLED=True)
+    options["transaction_mode"] = "immediate"
+    assert ids() == []
 
 
 @pytest.mark.django_db

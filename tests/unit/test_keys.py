@@ -3,22 +3,26 @@
 import logging
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import time_machine
-from wagtail.models import Site
 
+from tests.factories import make_site
 from wagtail_indexnow.constants import KeyFile, Reason
 from wagtail_indexnow.exceptions import ConfigurationError
 from wagtail_indexnow.models import Channel, HostKey
-from wagtail_indexnow.submission import client, keys
-from wagtail_indexnow.submission.responses import Answer
+from wagtail_indexnow.submission import client, keys, served_keys
+from wagtail_indexnow.submission.client import Response
+from wagtail_indexnow.submission.key_files import instance_token, matches_instance, token_under
 
 pytestmark = pytest.mark.django_db
 
 START = datetime(2026, 12, 1, 18, 0, tzinfo=UTC)
+EARLIER = START - timedelta(hours=1)
 HOST = "www.example.com"
 KEY = "0123456789abcdef0123456789abcdef"
 
@@ -29,35 +33,29 @@ def at() -> Iterator[Any]:
         yield traveller
 
 
-@pytest.fixture(autouse=True)
-def site() -> Site:
-    site = Site.objects.get()
-    site.hostname, site.port = HOST, 443
-    site.save()
-    return site
-
-
 class Web:
     """Stands for all web servers: what is fetched, and what each address answers."""
 
     def __init__(self) -> None:
         self.fetched: list[tuple[str, str | None]] = []
-        self.serve: Callable[[str], Answer] = self.as_we_would
+        self.serve: Callable[[str], Response] = self.as_we_would
 
-    def fetch(self, url: str, *, connect_to: str | None = None, **values: Any) -> Answer:
+    def fetch(self, url: str, *, connect_to: str | None = None, **values: Any) -> Response:
         self.fetched.append((url, connect_to))
         return self.serve(url)
 
     @staticmethod
-    def as_we_would(url: str) -> Answer:
-        return signed(200, url.rpartition("/")[2].removesuffix(".txt").encode())
+    def as_we_would(url: str) -> Response:
+        parts = urlsplit(url)
+        return signed(200, parts.path[1:].removesuffix(".txt").encode(), host=parts.netloc)
 
 
-def signed(status: int, body: bytes, **headers: str) -> Answer:
-    return Answer(
+def signed(status: int, body: bytes, *, host: str = HOST, **headers: str) -> Response:
+    return Response(
         status=status,
+        is_complete=True,
         headers={
-            "x-indexnow-instance": keys.instance_token(),
+            "x-indexnow-instance": instance_token(host),
             "content-type": "text/plain; charset=utf-8",
             **{name.replace("_", "-"): value for name, value in headers.items()},
         },
@@ -70,6 +68,26 @@ def web(monkeypatch: pytest.MonkeyPatch) -> Web:
     web = Web()
     monkeypatch.setattr(client, "fetch_key_file", web.fetch)
     return web
+
+
+def check(host: str = HOST, scheme: str = "https", *, fresh: bool = False) -> str:
+    """Check a key file whose key every web process has long known of."""
+    keys.key_for(host)
+    HostKey.objects.filter(host=host).update(created_at=EARLIER)
+    return keys.check_key_file(host, scheme, fresh=fresh).result
+
+
+def prove() -> keys.Proof:
+    HostKey.objects.update(created_at=EARLIER)
+    return keys.prove(HOST, "https")
+
+
+def served(host: str = HOST) -> set[str]:
+    """Return the keys whose files this process gives out for a host."""
+    served_keys.refresh()
+    row = HostKey.objects.filter(host=host).first()
+    candidates = {KEY, *((row.key, row.previous_key) if row else ())}
+    return {key for key in candidates if served_keys.owner(key, [host])}
 
 
 def configure(settings: Any, **values: Any) -> None:
@@ -94,8 +112,9 @@ def test_b34_a_key_outlives_a_change_of_the_secret_key(settings: Any) -> None:
 def test_c74_making_a_key_never_logs_it_whole(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         made = keys.key_for(HOST)
+        check()
         rotated = keys.rotate(HOST)
-        keys.check_key_file(HOST, "http")
+        keys.revoke(HOST)
 
     assert caplog.records
     assert made not in caplog.text
@@ -122,7 +141,7 @@ def test_the_sites_own_key_wins_and_replaces_with_overlap(settings: Any) -> None
     configure(settings, KEYS={HOST.upper(): KEY})
 
     assert keys.key_for(HOST) == KEY
-    assert keys.valid_keys(HOST) == (KEY, made)
+    assert served() == {KEY, made}
 
 
 def test_c15_a_key_of_an_idn_host_may_be_written_either_way(settings: Any) -> None:
@@ -134,12 +153,12 @@ def test_c15_a_key_of_an_idn_host_may_be_written_either_way(settings: Any) -> No
 def test_a_sites_own_key_is_served_before_anything_was_sent(settings: Any) -> None:
     configure(settings, KEYS={HOST: KEY})
 
-    assert keys.valid_keys(HOST) == (KEY,)
-    assert keys.is_known(KEY)
+    assert served() == {KEY}
+    assert served_keys.is_known(KEY)
 
 
 def test_serving_never_makes_a_key() -> None:
-    assert keys.valid_keys(HOST) == ()
+    assert served() == set()
     assert not HostKey.objects.exists()
 
 
@@ -156,97 +175,108 @@ def test_c32_a_key_file_at_the_root_covers_every_path() -> None:
 
 
 def test_c29_the_key_file_is_looked_at_and_a_pass_lasts_a_day(web: Web, at: Any) -> None:
-    assert keys.check_key_file(HOST, "https") == KeyFile.OK
+    assert check() == KeyFile.OK
     at.shift(timedelta(hours=23, minutes=59))
-    assert keys.check_key_file(HOST, "https") == KeyFile.OK
+    assert check() == KeyFile.OK
     assert web.fetched == [(keys.key_location("https", HOST, keys.key_for(HOST)), None)]
 
     at.shift(timedelta(minutes=1))
-    keys.check_key_file(HOST, "https")
+    check()
     assert len(web.fetched) == 2
 
 
 def test_a_fresh_look_ignores_an_earlier_pass(web: Web) -> None:
-    keys.check_key_file(HOST, "https")
+    check()
     web.serve = lambda url: signed(404, b"")
 
-    assert keys.check_key_file(HOST, "https", fresh=True) == KeyFile.NOT_FOUND
-    assert keys.check_key_file(HOST, "https") == KeyFile.NOT_FOUND
+    assert check(fresh=True) == KeyFile.NOT_FOUND
+    assert check() == KeyFile.NOT_FOUND
 
 
 def test_a_pass_counts_only_for_its_key(web: Web) -> None:
-    keys.check_key_file(HOST, "https")
+    check()
     HostKey.objects.update(key=KEY)
 
-    keys.check_key_file(HOST, "https")
+    check()
 
     assert len(web.fetched) == 2
 
 
 def test_b05_a_pass_in_a_copied_database_does_not_count_here(web: Web, settings: Any) -> None:
-    keys.check_key_file(HOST, "https")
-    production = keys.instance_token()
+    check()
+    production = instance_token(HOST)
     settings.SECRET_KEY = "staging"
-    web.serve = lambda url: Answer(
-        status=200, headers={"x-indexnow-instance": production}, body=KEY.encode()
+    web.serve = lambda url: Response(
+        status=200,
+        headers={"x-indexnow-instance": production},
+        body=KEY.encode(),
+        is_complete=True,
     )
 
-    assert keys.check_key_file(HOST, "https") == KeyFile.OTHER_INSTALLATION
+    assert check() == KeyFile.OTHER_INSTALLATION
 
 
 def test_a_secret_key_may_change_with_its_fallback(web: Web, settings: Any) -> None:
-    keys.check_key_file(HOST, "https")
-    token = keys.instance_token()
+    check()
+    token = instance_token(HOST)
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
     settings.SECRET_KEY = "another"
 
-    assert keys.matches_instance(token)
-    assert keys.check_key_file(HOST, "https") == KeyFile.OK
+    assert matches_instance(token, HOST)
+    assert check() == KeyFile.OK
     assert len(web.fetched) == 1
 
 
 def test_the_token_gives_nothing_of_the_secret_key_away(settings: Any) -> None:
-    assert settings.SECRET_KEY not in keys.instance_token()
-    assert not keys.matches_instance("")
-    assert not keys.matches_instance("é\u2603")
+    assert settings.SECRET_KEY not in instance_token(HOST)
+    assert not matches_instance("", HOST)
+    assert not matches_instance("é\u2603", HOST)
 
 
-CASES: dict[str, tuple[Answer, str]] = {
-    "not found": (Answer(status=404), KeyFile.NOT_FOUND),
-    "gone": (Answer(status=410), KeyFile.NOT_FOUND),
-    "redirect": (Answer(status=301, headers={"location": "/x"}), KeyFile.REDIRECT),
-    "html": (Answer(status=200, headers={"content-type": "text/html"}), KeyFile.HTML),
-    "html by its body": (Answer(status=200, body=b"\n<!DOCTYPE html><p>"), KeyFile.HTML),
+CASES: dict[str, tuple[Response, str]] = {
+    "not found": (Response(status=404), KeyFile.NOT_FOUND),
+    "gone": (Response(status=410), KeyFile.NOT_FOUND),
+    "redirect": (Response(status=301, headers={"location": "/x"}), KeyFile.REDIRECT),
+    "html": (Response(status=200, headers={"content-type": "text/html"}), KeyFile.HTML),
+    "html by its body": (Response(status=200, body=b"\n<!DOCTYPE html><p>"), KeyFile.HTML),
     "bot wall": (
-        Answer(status=403, body=b"<title>Just a moment...</title>"),
+        Response(status=403, body=b"<title>Just a moment...</title>"),
         KeyFile.BOT_WALL,
     ),
     "bot wall with 200": (
-        Answer(status=200, body=b"<html>Making sure you are not a bot: Anubis"),
+        Response(status=200, body=b"<html>Making sure you are not a bot: Anubis"),
         KeyFile.BOT_WALL,
     ),
     "bot wall by header": (
-        Answer(status=503, headers={"cf-mitigated": "challenge"}),
+        Response(status=503, headers={"cf-mitigated": "challenge"}),
         KeyFile.BOT_WALL,
     ),
-    "forbidden": (Answer(status=403), KeyFile.FORBIDDEN),
-    "login": (Answer(status=401), KeyFile.FORBIDDEN),
-    "fault": (Answer(status=502), KeyFile.SERVER_FAULT),
-    "other status": (Answer(status=418), KeyFile.OTHER_BODY),
-    "byte order mark": (Answer(status=200, body=b"\xef\xbb\xbf" + KEY.encode()), KeyFile.BOM),
-    "newline": (Answer(status=200, body=KEY.encode() + b"\r\n"), KeyFile.TRAILING_NEWLINE),
-    "other body": (Answer(status=200, body=b"another"), KeyFile.OTHER_BODY),
-    "upper case": (Answer(status=200, body=KEY.upper().encode()), KeyFile.OTHER_BODY),
-    "empty": (Answer(status=200), KeyFile.OTHER_BODY),
-    "time-out": (Answer(status=None, error="timeout: 3 s"), KeyFile.TIMEOUT),
-    "no connection": (Answer(status=None, error="dns: no such name"), KeyFile.UNREACHABLE),
-    "unsigned": (Answer(status=200, body=KEY.encode()), KeyFile.UNSIGNED),
+    "forbidden": (Response(status=403), KeyFile.FORBIDDEN),
+    "login": (Response(status=401), KeyFile.FORBIDDEN),
+    "fault": (Response(status=502), KeyFile.SERVER_FAULT),
+    "other status": (Response(status=418), KeyFile.OTHER_BODY),
+    "byte order mark": (Response(status=200, body=b"\xef\xbb\xbf" + KEY.encode()), KeyFile.BOM),
+    "newline": (Response(status=200, body=KEY.encode() + b"\r\n"), KeyFile.TRAILING_NEWLINE),
+    "other body": (Response(status=200, body=b"another"), KeyFile.OTHER_BODY),
+    "key that breaks off": (
+        Response(status=200, headers={"content-length": "99"}, body=KEY.encode()),
+        KeyFile.OTHER_BODY,
+    ),
+    "refused address": (
+        Response(status=None, error=f"address: {HOST} resolves to 10.0.0.5 here"),
+        KeyFile.PRIVATE_HOST,
+    ),
+    "upper case": (Response(status=200, body=KEY.upper().encode()), KeyFile.OTHER_BODY),
+    "empty": (Response(status=200), KeyFile.OTHER_BODY),
+    "time-out": (Response(status=None, error="timeout: 3 s"), KeyFile.TIMEOUT),
+    "no connection": (Response(status=None, error="dns: no such name"), KeyFile.UNREACHABLE),
+    "unsigned": (Response(status=200, body=KEY.encode(), is_complete=True), KeyFile.UNSIGNED),
     "other installation": (
-        Answer(status=200, headers={"x-indexnow-instance": "f" * 32}, body=KEY.encode()),
+        Response(status=200, headers={"x-indexnow-instance": "f" * 32}, body=KEY.encode()),
         KeyFile.OTHER_INSTALLATION,
     ),
     "other installation without this key": (
-        Answer(status=404, headers={"x-indexnow-instance": "f" * 32}),
+        Response(status=404, headers={"x-indexnow-instance": "f" * 32}),
         KeyFile.OTHER_INSTALLATION,
     ),
 }
@@ -254,12 +284,12 @@ CASES: dict[str, tuple[Answer, str]] = {
 
 @pytest.mark.parametrize(("answer", "result"), CASES.values(), ids=CASES)
 def test_c30_reasons_why_a_key_file_fails_are_told_apart(
-    web: Web, answer: Answer, result: str
+    web: Web, answer: Response, result: str
 ) -> None:
-    HostKey.objects.create(host=HOST, key=KEY, created_at=START)
+    HostKey.objects.create(host=HOST, key=KEY, created_at=EARLIER)
     web.serve = lambda url: answer
 
-    assert keys.check_key_file(HOST, "https") == result
+    assert check() == result
 
     kept = HostKey.objects.get()
     assert (kept.check_result, kept.checked_key, kept.checked_at) == (result, KEY, START)
@@ -293,17 +323,17 @@ def test_promise_7_what_a_copy_finds_past_the_public_address_proves_nothing(
 ) -> None:
     configure(settings, **changes)
     if not signed:
-        web.serve = lambda url: Answer(status=200, body=KEY.encode())
+        web.serve = lambda url: Response(status=200, body=KEY.encode(), is_complete=True)
 
     for _look in range(2):
-        assert keys.check_key_file(HOST, "https", fresh=True) == KeyFile.OTHER_INSTALLATION
+        assert check(fresh=True) == KeyFile.OTHER_INSTALLATION
 
     settings.SECRET_KEY_FALLBACKS = ["the former secret key"]
-    copied.checked_by = keys._token("the former secret key")
+    copied.checked_by = token_under("the former secret key", HOST)
     copied.save()
-    assert keys.check_key_file(HOST, "https", fresh=True) == KeyFile.OK
+    assert check(fresh=True) == KeyFile.OK
     settings.SECRET_KEY_FALLBACKS = []
-    assert keys.check_key_file(HOST, "https", fresh=True) == KeyFile.OK
+    assert check(fresh=True) == KeyFile.OK
 
 
 def test_a_new_key_belongs_to_whoever_made_it(web: Web, settings: Any, copied: HostKey) -> None:
@@ -311,66 +341,184 @@ def test_a_new_key_belongs_to_whoever_made_it(web: Web, settings: Any, copied: H
 
     keys.rotate(HOST)
 
-    assert keys.check_key_file(HOST, "https") == KeyFile.OK
+    assert check() == KeyFile.OK
 
 
 def test_a_mark_at_the_public_address_is_proof_whoever_proved_it_before(
     web: Web, copied: HostKey
 ) -> None:
-    assert keys.check_key_file(HOST, "https") == KeyFile.OK
+    assert check() == KeyFile.OK
+
+
+def test_r35_html_that_is_exactly_the_key_passes_with_a_remark(web: Web) -> None:
+    """R35: whatever the content type, an engine compares the body."""
+    web.serve = lambda url: replace(
+        Web.as_we_would(url), headers={**Web.as_we_would(url).headers, "content-type": "text/html"}
+    )
+    keys.key_for(HOST)
+
+    proof = prove()
+
+    assert proof.is_ok
+    assert "HTML" in proof.detail
+
+
+def test_r69_the_mark_of_one_host_is_not_that_of_another(web: Web) -> None:
+    """R69: a mark that was read from one host proves nothing on another."""
+    web.serve = lambda url: replace(
+        Web.as_we_would(url), headers={"x-indexnow-instance": instance_token("other.example.com")}
+    )
+
+    assert check() == KeyFile.OTHER_INSTALLATION
+    assert not matches_instance(instance_token("other.example.com"), HOST)
+
+
+def test_a_new_key_is_first_fetched_15_seconds_later(web: Web, at: Any) -> None:
+    """Until then a web process may not know it, and a cache could keep its 404."""
+    proof = keys.prove(HOST, "https", fresh=True)
+
+    assert (proof.result, proof.retry_at, web.fetched) == ("", START + timedelta(seconds=15), [])
+
+    at.shift(timedelta(seconds=15))
+    assert keys.prove(HOST, "https").is_ok
+    keys.rotate(HOST)
+    fetched = len(web.fetched)
+    assert keys.prove(HOST, "https").key != keys.key_for(HOST)
+    assert all(keys.key_for(HOST) not in url for url, _target in web.fetched[fetched:])
+
+    at.shift(timedelta(seconds=15))
+    assert keys.prove(HOST, "https").key == keys.key_for(HOST)
+
+
+def test_a_key_of_the_settings_need_not_wait(web: Web, settings: Any) -> None:
+    configure(settings, KEYS={HOST: KEY})
+
+    assert keys.prove(HOST, "https").is_ok
+
+
+def test_r67_the_former_file_ends_a_week_after_the_new_one_was_proved(web: Web, at: Any) -> None:
+    """R67: a key that leaked does not stay good for ever."""
+    former = keys.key_for(HOST)
+    new = keys.rotate(HOST)
+    at.shift(timedelta(days=30))
+    assert served() == {former, new}  # never proved: the former one is still in use
+
+    check()
+    served_keys.forget()
+    assert served() == {former, new}
+
+    at.shift(timedelta(days=7))
+    served_keys.forget()
+    assert served() == {new}
+
+
+def test_r67_with_revoke_the_former_file_ends_at_once(web: Web) -> None:
+    """R67: nothing is sent with it either, whatever the new file says."""
+    former = keys.key_for(HOST)
+    new = keys.rotate(HOST)
+
+    keys.revoke(HOST)
+
+    assert served() == {new}
+    web.serve = lambda url: Web.as_we_would(url) if former in url else signed(404, b"")
+    assert prove().result == KeyFile.NOT_FOUND
+    assert all(former not in url for url, _target in web.fetched)
+
+
+def test_r67_without_key_file_checks_the_week_begins_with_the_rotation(
+    settings: Any, at: Any
+) -> None:
+    """R67: POSTs change over at once where nothing is checked."""
+    configure(settings, VERIFY_KEY_FILE=False)
+    keys.key_for(HOST)
+    new = keys.rotate(HOST)
+
+    at.shift(timedelta(days=7))
+    served_keys.forget()
+
+    assert served() == {new}
+
+
+def test_r67_a_second_rotation_gives_its_own_former_key_a_week(web: Web, at: Any) -> None:
+    """R67: the end of the last rotation is not that of the next."""
+    keys.key_for(HOST)
+    second = keys.rotate(HOST)
+    check()
+    at.shift(timedelta(days=8))
+
+    third = keys.rotate(HOST)
+
+    assert served() == {second, third}
 
 
 def test_a_static_file_passes_for_a_host_in_keys(web: Web, settings: Any) -> None:
     configure(settings, KEYS={HOST: KEY})
-    web.serve = lambda url: Answer(status=200, body=KEY.encode())
+    web.serve = lambda url: Response(status=200, body=KEY.encode(), is_complete=True)
 
-    assert keys.check_key_file(HOST, "https") == KeyFile.OK
+    assert check() == KeyFile.OK
 
 
 def test_even_for_a_host_in_keys_another_installation_is_another(web: Web, settings: Any) -> None:
     configure(settings, KEYS={HOST: KEY})
     web.serve = lambda url: CASES["other installation"][0]
 
-    assert keys.check_key_file(HOST, "https") == KeyFile.OTHER_INSTALLATION
+    assert check() == KeyFile.OTHER_INSTALLATION
 
 
 def test_c31_no_request_goes_to_a_host_that_is_not_the_sites(web: Web) -> None:
-    assert keys.check_key_file("evil.example.net", "https") == KeyFile.WRONG_HOST
+    assert check("evil.example.net") == KeyFile.FOREIGN_HOST
     assert web.fetched == []
 
 
-@pytest.mark.parametrize("where", ["HOSTS", "KEYS"])
-def test_the_operator_may_name_hosts_that_are_no_sites(web: Web, settings: Any, where: str) -> None:
-    value: Any = ["News.Example.org"] if where == "HOSTS" else {"News.Example.org": KEY}
-    configure(settings, **{where: value})
+def test_the_operator_may_name_hosts_that_are_no_sites(web: Web, settings: Any) -> None:
+    configure(settings, HOSTS=["News.Example.org"])
 
-    assert keys.check_key_file("news.example.org", "https") == KeyFile.OK
+    assert check("news.example.org") == KeyFile.OK
 
 
-def test_a_port_does_not_make_a_site_a_stranger(web: Web) -> None:
-    assert keys.check_key_file(f"{HOST}:8443", "https") == KeyFile.OK
+def test_a_key_in_the_settings_makes_no_host_our_own(web: Web, settings: Any) -> None:
+    configure(settings, KEYS={"news.example.org": KEY})
+
+    assert check("news.example.org") == KeyFile.FOREIGN_HOST
+    assert web.fetched == []
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "10.0.0.5", "db.local", "x.test"])
+def test_r62_a_site_record_makes_no_host_our_own(web: Web) -> None:
+    """R62: an editor may name a Site after any host; only `ALLOWED_HOSTS` and `HOSTS` count."""
+    make_site("intranet.example.org")
+
+    assert check("intranet.example.org") == KeyFile.FOREIGN_HOST
+    assert web.fetched == []
+
+
+def test_r62_an_odd_port_is_not_called(web: Web) -> None:
+    """R62: engines ask at 80 and 443; another port is a service of its own."""
+    assert check(f"{HOST}:8443") == KeyFile.PRIVATE_HOST
+    assert web.fetched == []
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "127.0.0.1", "10.0.0.5", "db.local", "x.test", "127.1", "0x7f.1"]
+)
 def test_c23_a_private_host_is_called_only_for_an_engine_on_loopback(
-    web: Web, settings: Any, site: Site, host: str
+    web: Web, settings: Any, host: str
 ) -> None:
-    site.hostname = host
-    site.save()
+    """R62 too, for numbers that a resolver takes for an address."""
+    settings.ALLOWED_HOSTS = [host]
     configure(settings)
 
-    assert keys.check_key_file(host, "http") == KeyFile.PRIVATE_HOST
+    assert check(host, "http") == KeyFile.PRIVATE_HOST
     assert web.fetched == []
 
     configure(settings, ENDPOINTS={"local": "http://127.0.0.1:9000/indexnow"})
-    assert keys.check_key_file(host, "http") == KeyFile.OK
+    assert check(host, "http") == KeyFile.OK
 
 
 def test_connect_to_is_the_operators_word(web: Web, settings: Any) -> None:
     target = "http://10.0.0.5:8000"
     configure(settings, CONNECT_TO={"Other.example.com": target})
 
-    assert keys.check_key_file("other.example.com", "https") == KeyFile.OK
+    assert check("other.example.com") == KeyFile.OK
 
     key = keys.key_for("other.example.com")
     assert web.fetched == [(f"https://other.example.com/{key}.txt", target)]
@@ -382,7 +530,7 @@ def test_c34_b25_after_a_rotation_both_files_are_served() -> None:
     new = keys.rotate(HOST)
 
     assert new != old
-    assert keys.valid_keys(HOST) == (new, old)
+    assert served() == {new, old}
     assert keys.key_for(HOST) == new
 
 
@@ -391,10 +539,10 @@ def test_c34_posts_keep_the_old_key_until_the_new_file_answers(web: Web) -> None
     new = keys.rotate(HOST)
     web.serve = lambda url: Web.as_we_would(url) if old in url else signed(404, b"")
 
-    assert keys.prove(HOST, "https") == keys.Proof(key=old, result=KeyFile.OK)
+    assert prove() == keys.Proof(key=old, result=KeyFile.OK)
 
     web.serve = Web.as_we_would
-    assert keys.prove(HOST, "https") == keys.Proof(key=new, result=KeyFile.OK)
+    assert prove() == keys.Proof(key=new, result=KeyFile.OK)
 
 
 def test_without_either_file_nothing_is_proved(web: Web) -> None:
@@ -402,7 +550,7 @@ def test_without_either_file_nothing_is_proved(web: Web) -> None:
     new = keys.rotate(HOST)
     web.serve = lambda url: signed(404, b"")
 
-    proof = keys.prove(HOST, "https")
+    proof = prove()
 
     assert (proof.key, proof.result, proof.is_ok) == (new, KeyFile.NOT_FOUND, False)
 
@@ -410,9 +558,9 @@ def test_without_either_file_nothing_is_proved(web: Web) -> None:
 def test_another_installation_is_found_out_behind_the_old_key_too(web: Web) -> None:
     old = keys.key_for(HOST)
     keys.rotate(HOST)
-    web.serve = lambda url: CASES["other installation"][0] if old in url else Answer(status=404)
+    web.serve = lambda url: CASES["other installation"][0] if old in url else Response(status=404)
 
-    assert keys.prove(HOST, "https").result == KeyFile.OTHER_INSTALLATION
+    assert prove().result == KeyFile.OTHER_INSTALLATION
 
 
 def test_a_rotation_ends_holds_that_a_new_key_is_the_cure_for() -> None:
@@ -450,21 +598,22 @@ def test_a_rotation_that_somebody_else_outran_changes_nothing() -> None:
 
 
 def test_a_look_that_was_outrun_by_a_rotation_is_not_written_down(web: Web) -> None:
-    def rotate_meanwhile(url: str) -> Answer:
+    def rotate_meanwhile(url: str) -> Response:
         keys.rotate(HOST)
         return Web.as_we_would(url)
 
     web.serve = rotate_meanwhile
 
-    keys.check_key_file(HOST, "https")
+    check()
 
     assert HostKey.objects.get().checked_at is None
 
 
 def test_c27_known_keys_are_known_exactly_as_written() -> None:
     HostKey.objects.create(host=HOST, key="abcdefgh", previous_key="old-key-1", created_at=START)
+    served_keys.refresh()
 
-    assert keys.is_known("abcdefgh")
-    assert keys.is_known("old-key-1")
-    assert not keys.is_known("ABCDEFGH")
-    assert not keys.is_known("")
+    assert served_keys.is_known("abcdefgh")
+    assert served_keys.is_known("old-key-1")
+    assert not served_keys.is_known("ABCDEFGH")
+    assert not served_keys.is_known("")

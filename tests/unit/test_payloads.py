@@ -39,26 +39,32 @@ def test_announcement_is_the_documented_json() -> None:
 
 
 def test_largest_message_is_small_enough_to_log() -> None:
-    refs = [IntentRef(key="page:1:publish:" + "x" * 176, page_id=2**63)] * LIST_SIZE
+    refs = [IntentRef(key="page:1:publish:" + "x" * 176, page_id=2**63 - 1)] * LIST_SIZE
 
     assert len(json.dumps(announcement(refs, META))) < 32_000
+
+
+def printable(longest: int) -> st.SearchStrategy[str]:
+    texts = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=longest)
+    return texts.filter(str.isprintable)
 
 
 @given(
     st.lists(
         st.builds(
             IntentRef,
-            key=st.text(max_size=191),
-            page_id=st.integers(),
-            expected_at=st.none() | st.text(),
-        )
+            key=printable(191),
+            page_id=st.none() | st.integers(1, 2**63 - 1),
+            expected_at=st.none() | printable(40),
+        ),
+        max_size=LIST_SIZE,
     )
 )
 def test_announcement_survives_the_way(refs: list[IntentRef]) -> None:
     assert parse_announcement(json.loads(json.dumps(announcement(refs, META)))) == refs
 
 
-@given(st.builds(ChannelRef, endpoint=st.text(), host=st.text()))
+@given(st.builds(ChannelRef, endpoint=printable(64), host=printable(255)))
 def test_submission_survives_the_way(ref: ChannelRef) -> None:
     assert parse_submission(json.loads(json.dumps(submission(ref)))) == ref
 
@@ -84,19 +90,47 @@ def test_this_and_the_previous_version_are_understood(version: int) -> None:
         {"v": 1, "intents": None},
         {"v": 1, "intents": [{}]},
         {"v": 1, "intents": [{"key": "k", "page_id": "fifteen"}]},
+        {"v": [1], "intents": []},
+        {"v": True, "intents": []},
+        {"v": 1.0, "intents": []},
+        {"v": 1, "intents": [None]},
+        {"v": 1, "intents": [{"key": "k", "page_id": float("inf")}]},
+        {"v": 1, "intents": [{"key": "k", "page_id": True}]},
+        {"v": 1, "intents": [{"key": "k", "page_id": 2**63}]},
+        {"v": 1, "intents": [{"key": "k", "page_id": "9" * 5_000}]},
+        {"v": 1, "intents": [{"key": "\ud800", "page_id": 15}]},
+        {"v": 1, "intents": [{"key": "a\0b", "page_id": 15}]},
+        {"v": 1, "intents": [{"key": "k" * 192, "page_id": 15}]},
+        {"v": 1, "intents": [{"key": ["k"], "page_id": 15}]},
+        {"v": 1, "intents": [{"key": "k", "page_id": 15, "expected_at": 5}]},
+        {"v": 1, "intents": [{"key": "k", "page_id": 15}] * (LIST_SIZE + 1)},
     ],
+    ids=lambda payload: repr(payload)[:60],
 )
 def test_other_announcements_are_refused(payload: Any) -> None:
-    with pytest.raises(PayloadError, match=r"^(unknown payload version|malformed announcement:) "):
+    """R61: strictly, before any of it reaches a database."""
+    with pytest.raises(PayloadError, match=r"^(unknown payload version|malformed message:) "):
         parse_announcement(payload)
 
 
 @pytest.mark.parametrize(
     "payload",
-    [{"v": 2, "channel": {}}, {"v": 1}, {"v": 1, "channel": None}, {"v": 1, "channel": {}}],
+    [
+        {"v": 2, "channel": {}},
+        {"v": 1},
+        {"v": 1, "channel": None},
+        {"v": 1, "channel": {}},
+        {"v": 1, "channel": {"endpoint": "indexnow", "host": ""}},
+        {"v": 1, "channel": {"endpoint": "", "host": "www.example.com"}},
+        {"v": 1, "channel": {"endpoint": "indexnow", "host": None}},
+        {"v": 1, "channel": {"endpoint": "indexnow", "host": "h" * 256}},
+        {"v": 1, "channel": {"endpoint": "indexnow", "host": "\udfff.example"}},
+    ],
+    ids=repr,
 )
 def test_other_submissions_are_refused(payload: Any) -> None:
-    with pytest.raises(PayloadError, match=r"^(unknown payload version|malformed submission:) "):
+    """R60, R61: host `""` is the endpoint itself, which no message speaks for."""
+    with pytest.raises(PayloadError, match=r"^(unknown payload version|malformed message:) "):
         parse_submission(payload)
 
 

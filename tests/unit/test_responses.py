@@ -439,5 +439,22 @@ def test_c51_there_is_no_fallback_endpoint() -> None:
     assert {scope.value for scope in PauseScope} == {"endpoint", "channel"}
 
 
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "ABCDEF0123456789",
+        "abc\u00addef0123\u00ad456789",
+        "a\0b\0c\0def0123456789",
+        "AbCdEf\u200b0123456789",
+    ],
+    ids=ascii,
+)
+def test_r68_a_key_is_masked_however_it_is_written(shown: str) -> None:
+    """R68: upper case, and characters that nobody sees, hide no key from the mask."""
+    text = excerpt_of(f"The key {shown} is wrong".encode(), "abcdef0123456789")
+
+    assert text == "The key abcd… is wrong"
+
+
 def test_excerpt_keeps_ordinary_text_as_it_is() -> None:
     assert excerpt_of("Grüße\t<b>&</b>".encode()) == "Grüße <b>&</b>"

@@ -15,6 +15,7 @@ from wagtail.models import PageViewRestriction
 from .. import clock
 from ..conf import conf
 from ..constants import Change, IntentState, Kind, Reason, UrlState
+from ..exceptions import describe
 from ..models import Intent, TrackedUrl
 from ..pages.announcing import as_planned
 from ..pages.comparison import Check
@@ -167,7 +168,7 @@ _DETAILS: Mapping[Reason, Callable[[Any], str]] = {
 def _urls(page_id: int, check: Check) -> tuple[Reason | None, str, Sequence[str]]:
     """Return (refusal, detail, URLs) of a page."""
     if fault := check.faults.get(page_id):  # of the page's own code
-        return Reason.PAGE_ERROR, f"{type(fault).__name__}: {fault}", ()
+        return Reason.PAGE_ERROR, describe(fault), ()
     if reason := check.reason(page_id):
         return Reason(reason), "", ()
     urls = check.urls(page_id)

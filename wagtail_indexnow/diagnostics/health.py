@@ -11,7 +11,6 @@ from django.apps import apps
 from django.core.checks import run_checks
 from django.db import connections
 from django.utils.translation import gettext as _
-from wagtail.models import Site
 
 from .. import clock, hosts
 from ..conf import conf, problems
@@ -20,6 +19,7 @@ from ..models import HostKey
 from ..submission import keys
 from . import brokers, ledger_health
 from .findings import Finding, Severity
+from .formatting import sentences
 from .visit_notes import check_visits
 
 
@@ -39,20 +39,6 @@ def check_all(*, live: bool = True) -> list[Finding]:
         found += _broker()
     now = clock.now()
     return [*found, *ledger_health.check_ledger(now), *check_visits(now)]
-
-
-def hosts_here() -> dict[str, str]:
-    """Return the hosts that the Sites and `HOSTS` name, in normal form → scheme."""
-    found: dict[str, str] = {}
-    for site in Site.objects.order_by("-is_default_site", "hostname"):
-        url = hosts.normalise(site.root_url)
-        if url is not None:
-            found.setdefault(hosts.host_of(url), conf.scheme or url.partition(":")[0])
-    for name in conf.hosts or ():
-        host = hosts.normalise_host(name)
-        if host is not None:
-            found.setdefault(host, conf.scheme or "https")
-    return found
 
 
 def _system_checks() -> Iterator[Finding]:
@@ -91,7 +77,7 @@ def _switched_on() -> Iterator[Finding]:
 
 
 def _key_files(*, live: bool) -> Iterator[Finding]:
-    for host, scheme in hosts_here().items():
+    for host, scheme in hosts.named_hosts().items():
         if not hosts.is_served(host):
             why = KeyFile.PRIVATE_HOST if hosts.is_private(host) else Reason.FOREIGN_HOST
             yield Finding(
@@ -115,7 +101,9 @@ def _proved_key_file(host: str, scheme: str) -> Finding:
         return _key_file(
             host, _("The new key's file could not be verified yet; the former key is in use.")
         )
-    return _judged_key_file(host, proof.result)
+    if not proof.result:
+        return _key_file(host, proof.detail)
+    return _judged_key_file(host, proof.result, proof.detail)
 
 
 def _remembered_key_file(host: str) -> Finding:
@@ -126,11 +114,10 @@ def _remembered_key_file(host: str) -> Finding:
     return _judged_key_file(host, row.check_result)
 
 
-def _judged_key_file(host: str, result: str) -> Finding:
+def _judged_key_file(host: str, result: str, detail: str = "") -> Finding:
     severity = Severity.OK if result == KeyFile.OK else Severity.ACTION
-    return _key_file(
-        host, KeyFile.label_of(result), severity=severity, remedy=KeyFile.remedy_of(result)
-    )
+    message = sentences(KeyFile.label_of(result), detail)
+    return _key_file(host, message, severity=severity, remedy=KeyFile.remedy_of(result))
 
 
 def _key_file(
@@ -149,6 +136,17 @@ def _broker() -> Iterator[Finding]:
             severity=Severity.ACTION,
             message=_("The Dramatiq broker does not respond: %(error)s") % {"error": answer.error},
             remedy=_("Start it, or correct DRAMATIQ_BROKER. Everything planned is kept."),
+        )
+    elif answer.refusal:
+        yield Finding(
+            name="broker",
+            severity=Severity.ACTION,
+            message=_("The Dramatiq broker responds but cannot be written to: %(error)s")
+            % {"error": answer.refusal},
+            remedy=_(
+                "Connect to the primary Redis server, not to a replica, and give it free memory "
+                "and disk space."
+            ),
         )
     elif not answer.is_known:
         yield Finding(

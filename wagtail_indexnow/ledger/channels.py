@@ -140,6 +140,16 @@ def pause_host(endpoint: str, host: str, *, reason: str, until: datetime) -> Non
     log_pause(row, is_new=is_new)
 
 
+def postpone(endpoint: str, host: str, *, until: datetime) -> None:
+    """Let nothing go to a channel before a time, without a pause: nothing is wrong."""
+    with writing():
+        row = lock_one(endpoint, host)
+        if row is not None:
+            row.not_before, row.handed_at = max(row.not_before, until), None
+            row.save(update_fields=["not_before", "handed_at"])
+            recompute([row])
+
+
 def log_pause(row: Channel, *, is_new: bool) -> None:
     """Log one ERROR when a pause opens, and a line when it is renewed."""
     log = logger.error if is_new else logger.info

@@ -30,7 +30,7 @@ from wagtail.models import Locale
 from .. import clock
 from ..conf import conf
 from ..constants import IntentState, Kind, Reason
-from ..exceptions import OutdatedError
+from ..exceptions import OutdatedError, describe
 from ..models import Intent
 from ..payloads import iso
 from .backoff import retry_delay
@@ -229,7 +229,7 @@ def write(writes: Sequence[PlannedWrite], *, now: datetime) -> None:
 
 def retry_or_fail(intent: Intent, fault: Exception, *, now: datetime) -> PlannedWrite:
     """Check a page whose own code failed again after 60, 300, 900 s, then hourly, then give up."""
-    message = f"{type(fault).__name__}: {fault}"[:2000]
+    message = describe(fault)
     first_try = max(intent.created_at, intent.expected_at or intent.created_at)
     is_over = now - first_try >= conf.give_up_after
     logger.warning("intent=%s error=%s", intent.key, message, exc_info=fault)

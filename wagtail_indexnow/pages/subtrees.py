@@ -8,6 +8,7 @@ import logging
 
 from .. import clock
 from ..constants import IntentState, Kind, Reason
+from ..exceptions import describe
 from ..ledger import intents
 from ..ledger.backoff import retry_delay
 from ..ledger.intents import PlannedWrite
@@ -81,5 +82,5 @@ def _plan_alone(intent: Intent, page_id: int, check: Check) -> None:
         run_at=check.now + retry_delay(1),
         attempts=1,
         reason=Reason.PAGE_ERROR,
-        error=f"{type(fault).__name__}: {fault}"[:2000],
+        error=describe(fault),
     )

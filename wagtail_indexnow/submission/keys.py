@@ -1,20 +1,18 @@
-"""Verbs on keys: make, serve, prove, rotate.
+"""Verbs on keys: make, prove, rotate, revoke.
 
-A key is proved by fetching its file as an engine would. An engine that looks too early, or finds
+A key is proved by fetching its file as an engine would. An engine that fetches too early, or finds
 another installation's file, can refuse the key for good.
 """
 
 import logging
 import secrets
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
-from django.conf import settings
-from django.utils.crypto import constant_time_compare, salted_hmac
-from wagtail.models import Site
+from django.db import router
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from .. import clock, hosts
 from ..conf import conf
@@ -22,48 +20,70 @@ from ..constants import KeyFile, Reason
 from ..exceptions import ConfigurationError
 from ..ledger import channels
 from ..models import Channel, HostKey
-from . import client
-from .redaction import mask
-from .responses import Answer
+from . import client, served_keys
+from .key_files import (
+    INSTANCE_HEADER,
+    instance_token,
+    is_html_type,
+    judge_key_file,
+    matches_instance,
+)
+from .redaction import excerpt_of, mask
 
 __all__ = [
-    "INSTANCE_HEADER",
     "Proof",
     "check_key_file",
-    "instance_token",
+    "configured_key",
     "is_proved_elsewhere",
     "key_for",
     "key_location",
+    "known_hosts",
     "mask",
-    "matches_instance",
+    "newest_key",
     "prove",
+    "revoke",
     "rotate",
-    "valid_keys",
 ]
 
 logger = logging.getLogger(__name__)
 
-INSTANCE_HEADER = "X-IndexNow-Instance"
 PROOF_LASTS = timedelta(hours=24)
+#: How long the former key's file stays once the new key was proved.
+FORMER_KEY_LASTS = timedelta(days=7)
+#: Web processes notice a new key within ten seconds.
+FIRST_CHECK_AFTER = timedelta(seconds=15)
 KEY_BYTES = 16  # 32 hexadecimal digits
-#: Holds that a new key is the cure for.
-_CURED_HOLDS = (Reason.KEY_REFUSED, Reason.KEY_UNVERIFIED, Reason.BAD_KEY)
-_BOM = b"\xef\xbb\xbf"
-_SALT = "wagtail_indexnow.instance"
-_BOT_WALL_HEADERS = ("cf-mitigated", "x-sucuri-block", "x-datadome")
-_BOT_WALL_WORDS = (b"captcha", b"challenge", b"just a moment", b"anubis", b"enable javascript")
+#: Pauses that a new key is the cure for.
+_CURED_PAUSES = (Reason.KEY_REFUSED, Reason.KEY_UNVERIFIED, Reason.BAD_KEY)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """The key to send for a host, and what its file answered."""
+    """A key of a host, and what its file contained.
+
+    `result` is a `KeyFile` value; empty before the first check, which is due at `retry_at`.
+    `detail` is for an operator to read besides.
+    """
 
     key: str
     result: str
+    detail: str = ""
+    retry_at: datetime | None = None
 
     @property
     def is_ok(self) -> bool:
         return self.result == KeyFile.OK
+
+
+def known_hosts() -> dict[str, str]:
+    """Return host → scheme of each host that Sites and `HOSTS` name, or that has a key."""
+    kept = _rows().values_list("host", flat=True)
+    return dict.fromkeys(kept, conf.scheme or "https") | hosts.named_hosts()
+
+
+def configured_key(host: str) -> str | None:
+    """Return the key that `KEYS` sets for a host, if any."""
+    return {hosts.normalise_host(name): key for name, key in conf.keys.items()}.get(host)
 
 
 def key_for(host: str) -> str:
@@ -71,21 +91,9 @@ def key_for(host: str) -> str:
     return _row(host).key
 
 
-def valid_keys(host: str) -> tuple[str, ...]:
-    """Return every key whose file this host serves: the new one, and the one before it."""
-    row = HostKey.objects.filter(host=host).first()
-    kept = (row.key, row.previous_key) if row else ()
-    candidates = (_configured(host), *kept)
-    return tuple(dict.fromkeys(key for key in candidates if key))
-
-
-def is_known(key: str) -> bool:
-    """Say whether a key belongs to any host here, exactly as written."""
-    if not key:
-        return False
-    rows = HostKey.objects.values_list("key", "previous_key")
-    # Compared here: some databases would find it in another case too.
-    return key in conf.keys.values() or any(key in row for row in rows)
+def newest_key(host: str) -> str:
+    """Return the newest key of a host, or an empty text; none is made."""
+    return _rows().filter(host=host).values_list("key", flat=True).first() or ""
 
 
 def key_location(scheme: str, host: str, key: str) -> str:
@@ -93,69 +101,89 @@ def key_location(scheme: str, host: str, key: str) -> str:
     return f"{conf.scheme or scheme}://{host}/{key}.txt"
 
 
-def instance_token() -> str:
-    """Return what tells this installation from a copy: an HMAC under `SECRET_KEY`."""
-    return _token(settings.SECRET_KEY)
-
-
-def matches_instance(token: str) -> bool:
-    """Say whether a token is this installation's, under any of its secret keys."""
-    secret_keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
-    # Encoded: a header from elsewhere may hold anything, and non-ASCII text is not comparable.
-    return any(constant_time_compare(token.encode(), _token(key).encode()) for key in secret_keys)
-
-
 def prove(host: str, scheme: str, *, fresh: bool = False) -> Proof:
-    """Return the key to send now: the new one once its file answers, until then the one before.
+    """Return the key to send now: the new one once its file is right, until then the former one.
 
-    :param fresh: look, whatever was found lately.
+    :param fresh: check, whatever was found lately.
     """
+    proof = check_key_file(host, scheme, fresh=fresh)
     row = _row(host)
-    result = check_key_file(host, scheme, fresh=fresh)
-    if result == KeyFile.OK or not row.previous_key:
-        return Proof(key=row.key, result=result)
-    previous = _look(row, scheme, row.previous_key)
-    if previous == KeyFile.OK:
-        return Proof(key=row.previous_key, result=previous)
-    is_foreign = previous == KeyFile.OTHER_INSTALLATION
-    return Proof(key=row.key, result=previous if is_foreign else result)
+    if proof.is_ok or not _is_former_served(row, clock.now()):
+        return proof
+    former = _check(row, scheme, row.previous_key)
+    is_telling = former.result in (KeyFile.OK, KeyFile.OTHER_INSTALLATION)
+    if is_telling:
+        return former if former.is_ok else replace(former, key=row.key)
+    return proof
 
 
-def check_key_file(host: str, scheme: str, *, fresh: bool = False) -> str:
-    """Return what an engine would find at a host's key file, as a `KeyFile` value.
+def check_key_file(host: str, scheme: str, *, fresh: bool = False) -> Proof:
+    """Return what an engine would find at the file of a host's newest key.
 
-    A pass is kept for 24 hours, for this key and this installation only.
+    A pass is kept for 24 hours, for this key and this installation only. Until a new key has
+    reached all web processes, its file is not fetched.
     """
     row = _row(host)
     now = clock.now()
     if not fresh and _is_proved(row, now):
-        return KeyFile.OK
-    result = _look(row, scheme, row.key)
-    _remember(row, result, now)
-    return result
+        return Proof(key=row.key, result=KeyFile.OK)
+    first_check = row.created_at + FIRST_CHECK_AFTER
+    is_new = row.created_at <= now < first_check and not configured_key(host)
+    if is_new and hosts.is_served(host):
+        return Proof(
+            key=row.key,
+            result="",
+            detail=_("The key is new; its file is checked in a few seconds."),
+            retry_at=first_check,
+        )
+    proof = _check(row, scheme, row.key)
+    _remember(row, proof, now)
+    return proof
 
 
 def rotate(host: str) -> str:
-    """Give a host a new key and return it. The old one stays served, and in use until the new
-    file answers.
+    """Give a host a new key and return it. The former one stays served until a week after the
+    new file was verified, and in use until then.
 
     :raises ConfigurationError: if `KEYS` sets the key of this host.
     """
-    if _configured(host):
+    if configured_key(host):
         raise ConfigurationError(f"The key of {host} is set in WAGTAIL_INDEXNOW['KEYS'].")
     row = _row(host)
     _change_over(row, _new_key())
-    channels.resume_host(host, _CURED_HOLDS)
+    channels.resume_host(host, _CURED_PAUSES)
     logger.warning("key rotated host=%s key=%s", host, mask(row.key))
     return row.key
 
 
+def revoke(host: str) -> None:
+    """End the file of a host's former key at once: it leaked."""
+    if _rows().filter(host=host).exclude(previous_key="").update(previous_until=clock.now()):
+        logger.warning("former key revoked host=%s", host)
+    served_keys.forget()
+
+
+def is_proved_elsewhere(row: HostKey) -> bool:
+    """Return whether it was another installation that proved this key; a copy has its row."""
+    return (
+        row.checked_key == row.key
+        and bool(row.checked_by)
+        and not matches_instance(row.checked_by, row.host)
+    )
+
+
+def _rows() -> "QuerySet[HostKey]":
+    # Where they are written: a replica that lags must not bring a former key back.
+    return HostKey.objects.using(router.db_for_write(HostKey))
+
+
 def _row(host: str) -> HostKey:
-    configured = _configured(host)
-    row, is_made = HostKey.objects.get_or_create(
+    configured = configured_key(host)
+    row, is_made = _rows().get_or_create(
         host=host, defaults={"key": configured or _new_key(), "created_at": clock.now()}
     )
     if is_made:
+        served_keys.forget()
         logger.info("key made host=%s key=%s", host, mask(row.key))
     if configured and row.key != configured:
         _change_over(row, configured)
@@ -163,25 +191,32 @@ def _row(host: str) -> HostKey:
 
 
 def _change_over(row: HostKey, key: str) -> None:
-    """Put a new key in the place of the one that was read, unless somebody else did already."""
-    changed = HostKey.objects.filter(pk=row.pk, key=row.key).update(key=key, previous_key=row.key)
+    """Put a new key in the place of the one that was read, unless another process did already."""
+    now = clock.now()
+    changed = (
+        _rows()
+        .filter(pk=row.pk, key=row.key)
+        .update(
+            key=key,
+            previous_key=row.key,
+            # Without proofs, POSTs change over now.
+            previous_until=None if conf.verify_key_file else now + FORMER_KEY_LASTS,
+            created_at=now,
+        )
+    )
     row.refresh_from_db()
     if changed:
-        # What engines said was about the old key.
+        served_keys.forget()
+        # What engines said was about the former key.
         Channel.objects.filter(host=row.host).update(verified_at=None)
-
-
-def _configured(host: str) -> str | None:
-    return {hosts.normalise_host(name): key for name, key in conf.keys.items()}.get(host)
 
 
 def _new_key() -> str:
     return secrets.token_hex(KEY_BYTES)
 
 
-def _token(secret_key: str | bytes) -> str:
-    digest = salted_hmac(_SALT, "installation", secret=secret_key, algorithm="sha256")
-    return digest.hexdigest()[:32]
+def _is_former_served(row: HostKey, now: datetime) -> bool:
+    return bool(row.previous_key) and (row.previous_until is None or now < row.previous_until)
 
 
 def _is_proved(row: HostKey, now: datetime) -> bool:
@@ -190,113 +225,60 @@ def _is_proved(row: HostKey, now: datetime) -> bool:
         and row.checked_key == row.key
         and row.checked_at is not None
         and now - PROOF_LASTS < row.checked_at <= now
-        and matches_instance(row.checked_by)
+        and matches_instance(row.checked_by, row.host)
     )
 
 
-def _remember(row: HostKey, result: str, now: datetime) -> None:
-    found: dict[str, Any] = {"checked_key": row.key, "checked_at": now, "check_result": result}
-    if result == KeyFile.OK:
-        found["checked_by"] = instance_token()
-    # Only as long as it is still the key that was looked at.
-    HostKey.objects.filter(pk=row.pk, key=row.key).update(**found)
-    if result != KeyFile.OK:
-        logger.warning("key file host=%s key=%s result=%s", row.host, mask(row.key), result)
+def _remember(row: HostKey, proof: Proof, now: datetime) -> None:
+    found: dict[str, Any] = {
+        "checked_key": row.key,
+        "checked_at": now,
+        "check_result": proof.result,
+    }
+    if proof.is_ok:
+        found["checked_by"] = instance_token(row.host)
+        if row.previous_key and row.previous_until is None:
+            found["previous_until"] = now + FORMER_KEY_LASTS
+            served_keys.forget()
+    else:
+        logger.warning(
+            "key file host=%s key=%s result=%s %s",
+            row.host,
+            mask(row.key),
+            proof.result,
+            proof.detail,
+        )
+    # Only as long as it is still the key that was checked.
+    _rows().filter(pk=row.pk, key=row.key).update(**found)
 
 
-def _look(row: HostKey, scheme: str, key: str) -> str:
+def _check(row: HostKey, scheme: str, key: str) -> Proof:
+    """Fetch a key file and judge it, if the host is served here."""
     host = row.host
-    connect_to = _connect_to(host)
-    if connect_to is None:
-        if not _is_ours(host):
-            return KeyFile.WRONG_HOST
-        if hosts.is_private(host) and not _is_all_loopback():
-            return KeyFile.PRIVATE_HOST
-    answer = client.fetch_key_file(key_location(scheme, host, key), connect_to=connect_to)
-    result = _judge(answer, key, is_configured=_configured(host) is not None)
+    if not hosts.is_served(host):
+        is_private = hosts.is_private(host) or hosts.is_named(host)  # named, but at an odd port
+        result = KeyFile.PRIVATE_HOST if is_private else KeyFile.FOREIGN_HOST
+        return Proof(key=key, result=result)
+    connect_to = hosts.connect_to(host)
+    response = client.fetch_key_file(
+        key_location(scheme, host, key), connect_to=connect_to, allow_loopback=hosts.is_demo()
+    )
+    result = judge_key_file(
+        response, host=host, key=key, is_configured=configured_key(host) is not None
+    )
     # A file without a mark, or asked for past the public address, is as easily found by a copy.
-    is_public_mark = connect_to is None and INSTANCE_HEADER.lower() in answer.headers
+    is_public_mark = connect_to is None and INSTANCE_HEADER.lower() in response.headers
     if result == KeyFile.OK and not is_public_mark and is_proved_elsewhere(row):
-        return KeyFile.OTHER_INSTALLATION
-    return result
+        result = KeyFile.OTHER_INSTALLATION
+    return Proof(key=key, result=result, detail=_remark(response, key))
 
 
-def is_proved_elsewhere(row: HostKey) -> bool:
-    """Say whether it was another installation that proved this key; a copy has its row."""
-    return (
-        row.checked_key == row.key and bool(row.checked_by) and not matches_instance(row.checked_by)
-    )
-
-
-def _connect_to(host: str) -> str | None:
-    targets = conf.connect_to
-    return {hosts.normalise_host(name): url for name, url in targets.items()}.get(host)
-
-
-def _is_ours(host: str) -> bool:
-    """Say whether a host was named by the site: nobody can make us call another one."""
-    return host in _named_hosts() or urlsplit(f"//{host}").hostname in _named_hosts()
-
-
-def _named_hosts() -> set[str | None]:
-    sites = Site.objects.values_list("hostname", flat=True)
-    return {hosts.normalise_host(name) for name in (*sites, *conf.keys, *(conf.hosts or ()))}
-
-
-def _is_all_loopback() -> bool:
-    return all(hosts.is_loopback_url(url) for url in conf.endpoints.values())
-
-
-def _judge(answer: Answer, key: str, *, is_configured: bool) -> str:
-    if answer.status is None:
-        return KeyFile.TIMEOUT if answer.error.startswith("timeout") else KeyFile.UNREACHABLE
-    token = answer.headers.get(INSTANCE_HEADER.lower(), "")
-    if token and not matches_instance(token):
-        return KeyFile.OTHER_INSTALLATION
-    result = _judge_status(answer) or _judge_body(answer.body, key)
-    # A static file cannot sign itself; only the operator's own word makes up for that.
-    if result == KeyFile.OK and not token and not is_configured:
-        return KeyFile.UNSIGNED
-    return result
-
-
-def _judge_status(answer: Answer) -> str | None:
-    status = answer.status or 0
-    if status == 200:
-        return _html_kind(answer)
-    if 300 <= status < 400:
-        return KeyFile.REDIRECT
-    if status in {404, 410}:
-        return KeyFile.NOT_FOUND
-    if _is_bot_wall(answer):
-        return KeyFile.BOT_WALL
-    if status >= 500:
-        return KeyFile.SERVER_FAULT
-    return KeyFile.FORBIDDEN if status in {401, 403, 429} else KeyFile.OTHER_BODY
-
-
-def _html_kind(answer: Answer) -> str | None:
-    if not any(_signs_of_html(answer)):
-        return None
-    return KeyFile.BOT_WALL if _is_bot_wall(answer) else KeyFile.HTML
-
-
-def _signs_of_html(answer: Answer) -> Iterator[bool]:
-    yield "html" in answer.headers.get("content-type", "").lower()
-    yield answer.body.lstrip(_BOM + b" \r\n\t").lower().startswith((b"<!doctype", b"<html"))
-
-
-def _is_bot_wall(answer: Answer) -> bool:
-    body = answer.body.lower()
-    return any(name in answer.headers for name in _BOT_WALL_HEADERS) or any(
-        word in body for word in _BOT_WALL_WORDS
-    )
-
-
-def _judge_body(body: bytes, key: str) -> str:
-    expected = key.encode()
-    if body == expected:
-        return KeyFile.OK
-    if body.startswith(_BOM) and body.removeprefix(_BOM).strip() == expected:
-        return KeyFile.BOM
-    return KeyFile.TRAILING_NEWLINE if body.strip() == expected else KeyFile.OTHER_BODY
+def _remark(response: client.Response, key: str) -> str:
+    """Return what an operator should know of a fetch, besides its result."""
+    if response.status is None:
+        return excerpt_of(response.error.encode(errors="replace"), key)  # may quote the server
+    if is_html_type(response):
+        return _("It is served as HTML; text/plain is safer.")
+    if response.is_proxied:
+        return _("The proxy of the environment resolved the host's name.")
+    return ""

@@ -1,5 +1,6 @@
-"""What may be shown of keys and answers: the start of a key, an answer without harm in it."""
+"""What may be shown of keys and responses: the start of a key, a response without harm in it."""
 
+import re
 import unicodedata
 
 from ..constants import EXCERPT_LENGTH
@@ -13,14 +14,16 @@ def mask(key: str) -> str:
 def excerpt_of(body: bytes, key: str = "") -> str:
     """Return the start of a body as text: at most 2 KB, no control characters, key masked."""
     text = body.decode("utf-8", errors="replace")
-    if key:
-        text = text.replace(key, mask(key))
+    # First: between the digits of a key, what nobody sees would hide it from the mask.
     text = "".join(_harmless(character) for character in text).strip()
+    if key:
+        text = re.sub(re.escape(key), mask(key), text, flags=re.IGNORECASE)
     return text.encode()[:EXCERPT_LENGTH].decode(errors="ignore")
 
 
 def _harmless(character: str) -> str:
     if character in "\r\n\t":
         return " "
-    # Cc and Cf: control and formatting, such as NUL or a right-to-left override.
-    return "" if unicodedata.category(character) in {"Cc", "Cf"} else character
+    # Control, formatting, private and unassigned characters, such as NUL, a soft hyphen or a
+    # right-to-left override.
+    return "" if unicodedata.category(character).startswith("C") else character

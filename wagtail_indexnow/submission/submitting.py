@@ -122,6 +122,9 @@ def _proved_key(endpoint: str, host: str, scheme: str) -> keys.Proof | str:
     if conf.dry_run or not conf.verify_key_file:
         return keys.Proof(key=keys.key_for(host), result=KeyFile.OK)
     proof = keys.prove(host, scheme)
+    if proof.retry_at is not None:
+        channels.postpone(endpoint, host, until=proof.retry_at)
+        return NOT_YET
     if not proof.is_ok:
         return _pause(endpoint, host, _pause_reason(proof.result))
     channels.clear_host(endpoint, host, OWN_PAUSES)

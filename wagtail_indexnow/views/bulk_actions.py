@@ -3,6 +3,7 @@
 Rows are read again and limited to pages that the user may edit, whatever ids a request names.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 from urllib.parse import urlencode
@@ -12,6 +13,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
+from wagtail.admin.utils import get_valid_next_url_from_request
 from wagtail.admin.views.bulk_action import BulkAction
 from wagtail.admin.views.pages.bulk_actions.page_bulk_action import PageBulkAction
 
@@ -23,6 +25,18 @@ from ..pages.model import page_model
 from .listing import with_pages
 
 MAX_ROWS = 1_000
+_ID = re.compile(r"[0-9]{1,18}")  # what fits into a BigAutoField, whatever the digits
+
+
+def ids_of(values: Sequence[Any]) -> list[int]:
+    """Return those of the values that a database can hold as ids."""
+    return [int(value) for value in map(str, values) if _ID.fullmatch(value)]
+
+
+def next_url(request: Any) -> str:
+    """Return the path to go on to, if a request names one; never the name of a route."""
+    url = str(get_valid_next_url_from_request(request))
+    return url if url.startswith("/") and url.isprintable() else ""
 
 
 class RowsAction(BulkAction):  # Wagtail has no types
@@ -35,17 +49,21 @@ class RowsAction(BulkAction):  # Wagtail has no types
     back_label: ClassVar[str | Promise]
     is_serious: ClassVar[bool] = False
 
+    def __init__(self, request: Any, model: Any) -> None:
+        super().__init__(request, model)
+        self.next_url = next_url(request) or reverse("wagtail_indexnow_admin:urls")
+
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         if not self.policy.user_has_permission(request.user, "change"):
             raise PermissionDenied
         return super().dispatch(request, *args, **kwargs)
 
     def get_actionable_objects(self) -> tuple[list[Any], dict[str, Any]]:
-        ids = [pk for pk in self.request.GET.getlist("id")[:MAX_ROWS] if pk.isdecimal()]
+        ids = ids_of(self.request.GET.getlist("id")[:MAX_ROWS])
         rows = permissions.limit_to_pages_of(self.request.user, self.rows(ids))
         return with_pages(rows.order_by("pk")), {"items_with_no_access": []}
 
-    def rows(self, ids: Sequence[str]) -> Any:
+    def rows(self, ids: Sequence[int]) -> Any:
         """Return those of the rows that the action can change."""
         raise NotImplementedError
 
@@ -63,7 +81,7 @@ class ResubmitUrls(RowsAction):
     confirm_label = _("Yes, resubmit")
     back_label = _("No, don't resubmit")
 
-    def rows(self, ids: Sequence[str]) -> Any:
+    def rows(self, ids: Sequence[int]) -> Any:
         return TrackedUrl.objects.filter(pk__in=ids)
 
     @classmethod
@@ -96,7 +114,7 @@ class CancelEvents(RowsAction):
     back_label = _("No, don't cancel")
     is_serious = True
 
-    def rows(self, ids: Sequence[str]) -> Any:
+    def rows(self, ids: Sequence[int]) -> Any:
         return Intent.objects.planned().filter(pk__in=ids, kind=Kind.GO_LIVE)
 
     @classmethod
@@ -126,7 +144,7 @@ class SubmitEventsNow(RowsAction):
     confirm_label = _("Yes, submit now")
     back_label = _("No, don't submit")
 
-    def rows(self, ids: Sequence[str]) -> Any:
+    def rows(self, ids: Sequence[int]) -> Any:
         return Intent.objects.filter(pk__in=ids)
 
     @classmethod
@@ -152,6 +170,20 @@ class SubmitPages(PageBulkAction):
     confirm_label = _("Yes, submit")
     back_label = _("No, don't submit")
     question = _("Submit these pages to search engines as they are now?")
+
+    def __init__(self, request: Any, model: Any) -> None:
+        super().__init__(request, model)
+        self.next_url = next_url(request) or reverse("wagtailadmin_home")
+
+    @classmethod
+    def get_queryset(cls, model: Any, object_ids: Any) -> Any:
+        return super().get_queryset(model, ids_of(list(object_ids)))
+
+    def get_all_objects_in_listing_query(self, parent_id: str | None) -> Any:
+        is_given = parent_id is not None
+        if is_given and not self.model.objects.filter(pk__in=ids_of([parent_id])).exists():
+            return self.model.objects.none()
+        return super().get_all_objects_in_listing_query(parent_id)
 
     def check_perm(self, page: Any) -> bool:
         return permissions.may_submit(self.request.user, page)

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from wagtail.admin.filters import ContentTypeFilter, DateRangePickerWidget, WagtailFilterSet
 from wagtail.models import get_page_models
 
-from .. import clock
+from .. import clock, permissions
 from ..constants import Change, Kind, Reason, Use
 from ..diagnostics.formatting import engine_name
 from ..models import Channel, Intent, Submission, TrackedUrl
@@ -34,9 +34,12 @@ def _endpoints() -> list[tuple[str, str]]:
     return [(name, engine_name(name)) for name in names]
 
 
-def _hosts() -> list[tuple[str, str]]:
-    hosts = Channel.objects.exclude(host="").order_by("host").values_list("host", flat=True)
-    return [(host, host) for host in hosts.distinct()]
+def _hosts(user: Any) -> list[tuple[str, str]]:
+    """Return the hosts that a user can filter by: nobody learns of those of other sections."""
+    rows = Channel.objects.exclude(host="").order_by("host")
+    if not permissions.sees_all_pages(user):
+        rows = rows.filter(host__in=permissions.hosts_of(user))
+    return [(host, host) for host in rows.values_list("host", flat=True).distinct()]
 
 
 def _page_types(request: Any) -> QuerySet[ContentType]:
@@ -46,8 +49,12 @@ def _page_types(request: Any) -> QuerySet[ContentType]:
 
 
 class ChannelFilterSet(WagtailFilterSet):  # Wagtail has no types
-    host = radio(label=_("Site"), choices=_hosts)
+    host = radio(label=_("Site"))
     endpoint = radio(label=_("Search engine"), choices=_endpoints)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.filters["host"].extra["choices"] = _hosts(self.request.user)
 
 
 class TrackedUrlFilterSet(ChannelFilterSet):

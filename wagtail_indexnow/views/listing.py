@@ -1,11 +1,12 @@
 """What all reports share: rows of the user's pages, a capped count, streamed exports."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar
 
 from django.contrib.humanize.templatetags.humanize import intcomma
-from django.utils.functional import cached_property
+from django.utils.functional import Promise, cached_property
 from django.utils.translation import gettext as _
 from wagtail.admin.paginator import WagtailPaginator
 from wagtail.admin.views.reports import ReportView
@@ -16,6 +17,9 @@ from ..models import Intent, TrackedUrl
 from ..pages.model import page_model
 
 EXPORT_CHUNK = 2_000
+# Control characters, halves of surrogate pairs and non-characters: XML 1.0 has no place for them.
+_NOT_IN_XML = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_FORMULA_SIGNS = frozenset("=+-@|\uff1d\uff0b\uff0d\uff20")  # and their full-width forms
 
 
 class CappedPaginator(WagtailPaginator):  # Wagtail has no types
@@ -52,6 +56,12 @@ class CappedPaginator(WagtailPaginator):  # Wagtail has no types
                 "count": intcomma(self.cap)
             }
         return str(super().items_count_label)
+
+
+def harmless(value: str) -> str:
+    """Return a text that no spreadsheet runs as a formula, and that XLSX can hold."""
+    text = _NOT_IN_XML.sub("", value)
+    return f"'{text}" if text.lstrip()[:1] in _FORMULA_SIGNS and text else text
 
 
 class ExportedRows:
@@ -110,6 +120,13 @@ class IndexNowReport(ReportView):
     template_name = "wagtail_indexnow/reports/report.html"
     results_template_name = "wagtail_indexnow/reports/report_results.html"
     header_icon = "indexnow"
+    custom_value_preprocess: ClassVar[dict[Any, Any]] = {
+        **ReportView.custom_value_preprocess,
+        (str, Promise): {
+            ReportView.FORMAT_CSV: lambda value: harmless(str(value)),
+            ReportView.FORMAT_XLSX: lambda value: harmless(str(value)),
+        },
+    }
     #: Bulk actions are offered to those who may change rows.
     is_actionable: ClassVar[bool] = False
 

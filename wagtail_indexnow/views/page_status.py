@@ -14,7 +14,6 @@ from django.utils.translation import gettext_lazy
 from django.views.generic import TemplateView
 from wagtail.admin import messages
 from wagtail.admin.ui.tables import Table
-from wagtail.admin.utils import get_valid_next_url_from_request
 from wagtail.admin.views.generic import WagtailAdminTemplateMixin
 
 from .. import clock, permissions
@@ -22,7 +21,7 @@ from ..conf import conf
 from ..diagnostics import explanation, visit_notes
 from ..diagnostics.formatting import engine_name
 from ..pages.model import page_model
-from .bulk_actions import plan_for_user
+from .bulk_actions import next_url, plan_for_user
 from .columns import NotedColumn, format_time, response_phrase, state_tag
 from .events_report import explanation as event_note
 from .states import event_state, url_state, url_state_label
@@ -119,7 +118,7 @@ class PageStatusView(WagtailAdminTemplateMixin, TemplateView):
             "tracked": Table(TRACKED, found.tracked) if found.tracked else None,
             "events": Table(EVENTS, events) if events else None,
             "may_submit": permissions.may_submit(self.request.user, self.page) and conf.enabled,
-            "next_url": get_valid_next_url_from_request(self.request),
+            "next_url": next_url(self.request),
         }
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -136,4 +135,4 @@ class PageStatusView(WagtailAdminTemplateMixin, TemplateView):
             text = _("“%(title)s” has been queued for submission.")
             messages.success(request, text % {"title": title})
         here = reverse("wagtail_indexnow_admin:page", args=[self.page.pk])
-        return redirect(get_valid_next_url_from_request(request) or here)
+        return redirect(next_url(request) or here)

@@ -15,8 +15,7 @@ from wagtail.admin import messages
 from wagtail.admin.views.generic import WagtailAdminTemplateMixin
 from wagtail.models import Site
 
-from .. import clock, hosts, log_actions, permissions
-from ..conf import conf
+from .. import clock, log_actions, permissions
 from ..constants import KeyFile, Reason
 from ..diagnostics import health
 from ..diagnostics.formatting import engine_name, sentences
@@ -69,7 +68,7 @@ class SettingsView(ManagersOnly, WagtailAdminTemplateMixin, TemplateView):
         revealed = self.request.GET.get("reveal")
         return [
             _key(host, rows.get(host), is_revealed=host == revealed)
-            for host in sorted({*rows, *health.hosts_here()})
+            for host in sorted(keys.known_hosts())
         ]
 
 
@@ -79,7 +78,7 @@ class HostAction(ManagersOnly, View):
     http_method_names = ["post"]
 
     def post(self, request: HttpRequest, host: str) -> HttpResponse:
-        if host not in known_hosts():
+        if host not in keys.known_hosts():
             raise Http404
         self.act(host)
         return redirect(SETTINGS)
@@ -92,10 +91,12 @@ class VerifyKey(HostAction):
     """Fetch the key file as a search engine would: the only request that the admin makes."""
 
     def act(self, host: str) -> None:
-        proof = keys.prove(host, known_hosts()[host], fresh=True)
+        proof = keys.prove(host, keys.known_hosts()[host], fresh=True)
         show: Callable[..., None] = messages.success if proof.is_ok else messages.warning
         text = sentences(
-            f"{host}: {KeyFile.label_of(proof.result)}", KeyFile.remedy_of(proof.result)
+            f"{host}: {KeyFile.label_of(proof.result)}",
+            proof.detail,
+            KeyFile.remedy_of(proof.result),
         )
         show(self.request, text)
 
@@ -122,12 +123,12 @@ class RotateKeyView(ManagersOnly, WagtailAdminTemplateMixin, TemplateView):
         ]
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        if self.host not in known_hosts():
+        if self.host not in keys.known_hosts():
             raise Http404
         return super().get_context_data(**kwargs) | {"host": self.host}
 
     def post(self, request: HttpRequest, host: str) -> HttpResponse:
-        if host not in known_hosts():
+        if host not in keys.known_hosts():
             raise Http404
         try:
             keys.rotate(host)
@@ -183,21 +184,14 @@ def pauses() -> list[dict[str, Any]]:
     ]
 
 
-def known_hosts() -> dict[str, str]:
-    """Return host → scheme of all hosts that may have a key here."""
-    rows = HostKey.objects.values_list("host", flat=True)
-    return dict.fromkeys(rows, conf.scheme or "https") | health.hosts_here()
-
-
 def _key(host: str, row: HostKey | None, *, is_revealed: bool) -> dict[str, Any]:
     key = row.key if row else ""
-    configured = {hosts.normalise_host(name) for name in conf.keys}
     is_ok = row is not None and row.check_result == KeyFile.OK and row.checked_key == row.key
     return {
         "host": host,
         "key": key if is_revealed else keys.mask(key),
         "is_revealed": is_revealed,
-        "is_configured": host in configured,
+        "is_configured": keys.configured_key(host) is not None,
         "is_ok": is_ok,
         "result": KeyFile.label_of(row.check_result) if row and row.checked_key == row.key else "",
         "checked": format_time(row.checked_at) if row else "",

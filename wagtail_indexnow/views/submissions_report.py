@@ -13,12 +13,11 @@ from django.views.generic import TemplateView
 from wagtail.admin.ui.tables import Column, NumberColumn
 from wagtail.admin.views.generic import PermissionCheckedMixin, WagtailAdminTemplateMixin
 
-from .. import permissions
+from .. import hosts, permissions
 from ..conf import conf
 from ..constants import Reason
-from ..diagnostics import health
 from ..diagnostics.formatting import engine_name
-from ..models import HostKey, Submission
+from ..models import Submission
 from ..pages.model import page_model
 from ..submission import keys
 from .columns import NotedColumn, format_time, response_phrase, state_tag
@@ -185,6 +184,6 @@ def duration(submission: Submission) -> str:
 
 
 def _masked_key_location(host: str) -> str:
-    key = HostKey.objects.filter(host=host).values_list("key", flat=True).first()
-    scheme = health.hosts_here().get(host, "https")
+    key = keys.newest_key(host)
+    scheme = hosts.named_hosts().get(host, "https")
     return keys.key_location(scheme, host, keys.mask(key)) if key else ""

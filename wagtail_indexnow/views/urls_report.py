@@ -161,9 +161,16 @@ class TrackedUrlsReport(IndexNowReport):
         query = self.search_query
         if not self.is_searching:
             return queryset
-        titled = page_model().objects.filter(title__icontains=query).order_by("pk")
+        # Among the user's own pages: what others are called must not change what is found.
+        titled = self._own_pages.filter(title__icontains=query).order_by("pk")
         pks = [] if "/" in query else list(titled.values_list("pk", flat=True)[:MAX_PAGES_FOUND])
         return queryset.filter(page_id__in=pks) if pks else queryset.filter(url__contains=query)
+
+    @property
+    def _own_pages(self) -> Any:
+        user = self.request.user
+        everything = permissions.sees_all_pages(user)
+        return page_model().objects.all() if everything else permissions.pages_of(user)
 
     def get_context_data(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         context = super().get_context_data(*args, **kwargs)
