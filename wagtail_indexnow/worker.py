@@ -16,6 +16,7 @@ from . import payloads
 from .constants import WORKER_HEARTBEAT
 from .exceptions import PayloadError
 from .ledger import heartbeats
+from .ledger.transactions import reading_primary
 from .pages.announcing import announce_intents
 from .submission.submitting import submit_channel
 
@@ -53,7 +54,8 @@ def _work(work: Callable[[], None], payload: Any) -> None:
     """
     try:
         heartbeats.beat(WORKER_HEARTBEAT)
-        work()
+        with reading_primary():
+            work()
     except PayloadError as error:
         # Of a newer worker, perhaps, which will understand it.
         _log(logging.ERROR, "left_alone", payload, str(error))
