@@ -36,7 +36,7 @@ CODENAMES = (
     "change_intent",
     "manage_indexnow",
 )
-REPORTS = ["urls/", "submissions/", "schedule/", "announcements/"]
+REPORTS = ["urls/", "submissions/", "events/"]
 SEES_URLS, SEES_EVENTS = {"view_trackedurl"}, {"view_intent"}
 #: View → the permission that is needed, and whether all pages have to be one's own.
 NEEDS: dict[str, tuple[set[str], bool]] = {
@@ -48,18 +48,15 @@ NEEDS: dict[str, tuple[set[str], bool]] = {
     "submissions/results/": (SEES_URLS, True),
     "submissions/?export=csv": (SEES_URLS, True),
     "submissions/{sent}/": (SEES_URLS, True),
-    "schedule/": (SEES_EVENTS, False),
-    "schedule/results/": (SEES_EVENTS, False),
-    "schedule/?export=csv": (SEES_EVENTS, False),
-    "announcements/": (SEES_EVENTS, False),
-    "announcements/results/": (SEES_EVENTS, False),
-    "announcements/?export=csv": (SEES_EVENTS, False),
-    "announcements/?export=xlsx": (SEES_EVENTS, False),
+    "events/": (SEES_EVENTS, False),
+    "events/results/": (SEES_EVENTS, False),
+    "events/?export=csv": (SEES_EVENTS, False),
+    "events/?export=xlsx": (SEES_EVENTS, False),
     "settings/": ({"manage_indexnow"}, False),
     f"settings/keys/{HOST}/rotate/": ({"manage_indexnow"}, False),
     "/admin/bulk/wagtail_indexnow/trackedurl/resubmit/?id={row}": ({"change_trackedurl"}, False),
     "/admin/bulk/wagtail_indexnow/intent/cancel/?id={row}": ({"change_intent"}, False),
-    "/admin/bulk/wagtail_indexnow/intent/send_now/?id={row}": ({"change_intent"}, False),
+    "/admin/bulk/wagtail_indexnow/intent/submit_now/?id={row}": ({"change_intent"}, False),
 }
 ODD = [
     "", " ", "0", "-1", "1", "9" * 5_000, str(2**63), str(2**63 - 1), str(2**31), "-" + "9" * 30,
@@ -94,7 +91,7 @@ def paths(indexnow: Any, news: Page, tracked: Any, go_live: Any, submission: Any
         f"{ADMIN}pages/{news.pk}/",
         "/admin/bulk/wagtail_indexnow/trackedurl/resubmit/",
         "/admin/bulk/wagtail_indexnow/intent/cancel/",
-        "/admin/bulk/wagtail_indexnow/intent/send_now/",
+        "/admin/bulk/wagtail_indexnow/intent/submit_now/",
         "/admin/bulk/wagtailcore/page/indexnow_submit/",
     ]
 
@@ -122,7 +119,7 @@ def noise(chance: random.Random) -> str:
 
 
 @pytest.mark.parametrize("pk", ["9" * 5_000, str(2**63), str(2**64), "0", "987654321"])
-@pytest.mark.parametrize("path", ["submissions/{}/", "pages/{}/", "settings/holds/{}/release/"])
+@pytest.mark.parametrize("path", ["submissions/{}/", "pages/{}/", "settings/pauses/{}/resume/"])
 def test_r64_a_row_that_cannot_be_is_not_found(superuser: Client, path: str, pk: str) -> None:
     """R64: whatever its digits."""
     ask = superuser.post if "holds" in path else superuser.get
@@ -267,7 +264,7 @@ class TestExports:
         return rows
 
     @pytest.mark.parametrize("kind", ["csv", "xlsx"])
-    @pytest.mark.parametrize("report", ["urls/", "announcements/"])
+    @pytest.mark.parametrize("report", ["urls/", "events/"])
     def test_r65_nothing_in_it_is_a_formula(self, exported: Any, report: str, kind: str) -> None:
         """R65: an export opens, and runs nothing."""
         cells = [str(cell) for row in exported(report, kind) for cell in row if cell is not None]
