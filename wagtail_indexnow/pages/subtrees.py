@@ -38,6 +38,8 @@ def _announce_chunk(intent: Intent) -> bool:
         # By key, since that stays: a tree path changes when pages are reordered or moved.
         check.read(dict.fromkeys(page_ids or [intent.page_pk], intent.pk))
         own = {pk for pk in check.known if pk not in check.faults and not check.is_being_copied(pk)}
+        if intent.kind == Kind.MANUAL:
+            check.always |= own
         pages = check.include_sharers(own)
         keys = {intent.page_pk: intent.translation_key}
         pages = check.include_sharers(pages | check.translations(pages, keys))
