@@ -138,6 +138,10 @@ GO_LIVE_ROWS: dict[str, tuple[PageFacts | None, Decision]] = {
         page(live_revision_id=None, last_published_at=None),
         wait(Reason.SCHEDULE_CANCELLED, NOW + MINUTE),
     ),
+    "live-another-not_published_since_planned-although_expired": (
+        page(live_revision_id=OTHER, last_published_at=BEFORE, expired=True),
+        wait(Reason.SCHEDULE_CANCELLED, NOW + MINUTE),
+    ),
     "not_live-expired": (page(live=False, expired=True), skip(Reason.EXPIRED)),
     "not_live-none-first_look": (
         page(live=False, last_published_at=None),
