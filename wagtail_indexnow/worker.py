@@ -28,26 +28,26 @@ _brief.maxdict = _brief.maxlist = 4
 _brief.maxstring = _brief.maxother = _brief.maxlong = 80
 
 
-def handle_announcement(payload: Any) -> None:
-    """Announce the intents of a message."""
+def handle_announcement(payload: Any) -> bool:
+    """Announce the intents of a message; return whether that was done."""
 
     def work() -> None:
         announce_intents(payloads.parse_announcement(payload))
 
-    _work(work, payload)
+    return _work(work, payload)
 
 
-def handle_submission(payload: Any) -> None:
-    """Submit what waits for the channel of a message."""
+def handle_submission(payload: Any) -> bool:
+    """Submit what waits for the channel of a message; return whether that was done."""
 
     def work() -> None:
         ref = payloads.parse_submission(payload)
         submit_channel(ref.endpoint, ref.host)
 
-    _work(work, payload)
+    return _work(work, payload)
 
 
-def _work(work: Callable[[], None], payload: Any) -> None:
+def _work(work: Callable[[], None], payload: Any) -> bool:
     """Run a message's work. Nothing is raised, and so nothing is retried by the broker.
 
     What is not done stays a row; the lease of its hand-over spaces the attempts.
@@ -56,6 +56,7 @@ def _work(work: Callable[[], None], payload: Any) -> None:
         heartbeats.beat(WORKER_HEARTBEAT)
         with reading_primary():
             work()
+        return True
     except PayloadError as error:
         # Of a newer worker, perhaps, which will understand it.
         _log(logging.ERROR, "left_alone", payload, str(error))
@@ -64,6 +65,7 @@ def _work(work: Callable[[], None], payload: Any) -> None:
     except (Exception, Interrupt) as error:  # Interrupt: a time limit, or a worker that stops
         where = traceback.extract_tb(error.__traceback__)[-1]
         _log(logging.ERROR, "left_for_later", payload, f"{error!r} at {where.name}:{where.lineno}")
+    return False
 
 
 def _log(level: int, state: str, payload: Any, error: str) -> None:

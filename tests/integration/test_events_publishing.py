@@ -221,7 +221,7 @@ def test_w07_never_published_page_ends_after_seven_days(indexnow: Any, news: Any
     indexnow.travel_to(T1 + timedelta(hours=3))
     indexnow.work()
     row = Intent.objects.get()
-    assert row.is_overdue(timezone.now(), timedelta(hours=2))
+    assert Intent.objects.overdue(timezone.now(), timedelta(hours=2)).get() == row
     assert list(Intent.objects.overdue(timezone.now(), timedelta(hours=2))) == [row]
     indexnow.travel_to(T1 + timedelta(days=7))
     assert indexnow.settled() == []

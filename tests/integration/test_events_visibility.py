@@ -287,7 +287,11 @@ def test_page_that_is_hidden_while_its_url_waits_is_never_sent(
         [PageViewRestriction(page=Page.objects.get(pk=section.pk), restriction_type="login")]
     )
 
-    assert indexnow.settled() == [SECTION]  # since it was known before, as removed
+    assert indexnow.settled(minutes=60) == []
+    assert TrackedUrl.objects.get(url=SECTION).reason == "not_public_yet"
+    # No signal said so: the audit finds it.
+    indexnow.audit()
+    assert indexnow.settled() == [SECTION]
     assert changes()[SECTION] == "removed"
 
 
@@ -301,6 +305,8 @@ def test_new_page_that_is_hidden_while_its_url_waits_ends_withdrawn(
         [PageViewRestriction(page=named("secret"), restriction_type="login")]
     )
 
+    assert indexnow.settled(minutes=60) == []
+    indexnow.audit()
     assert indexnow.settled() == []
     row = TrackedUrl.objects.get(url=f"{ROOT}secret/")
     assert (row.state, row.reason) == ("skipped", "withdrawn")

@@ -148,7 +148,7 @@ class TestKeyFiles:
 
         finding = one("key_file")
         assert finding.severity == "action"
-        assert finding.message == "The key file contains something else"
+        assert finding.message == "The key file contains something else."
         assert "wagtail_indexnow.urls" in finding.remedy
 
     def test_key_is_never_shown(self, served: Any) -> None:

@@ -94,7 +94,8 @@ values = {name: getattr(full, name) for name in names if name != "DRAMATIQ_BROKE
 values["INSTALLED_APPS"] = [app for app in full.INSTALLED_APPS if app != "django_dramatiq"]
 values["WAGTAIL_INDEXNOW"] = {"ENABLED": True, "RELAY_INTERVAL": 0}
 # Some checks of Django's ask the database; the one of the tests is not there under this name.
-values["DATABASES"] = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
+database = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
+values["DATABASES"] = {"default": {**database, "OPTIONS": {"transaction_mode": "IMMEDIATE"}}}
 settings.configure(**values)
 import django
 django.setup()

@@ -11,17 +11,15 @@ from wagtail.models import Page, PageViewRestriction
 from example_site.engine import Answer
 from tests.factories import make_page, publish
 from tests.testapp.models import ArticlePage
-from wagtail_indexnow.constants import Change, Kind, Reason
+from wagtail_indexnow.constants import Kind, Reason
 from wagtail_indexnow.exceptions import OutdatedError
-from wagtail_indexnow.ledger import intents, inventory, tracked_urls
-from wagtail_indexnow.ledger.tracked_urls import Marked
+from wagtail_indexnow.ledger import intents, inventory
 from wagtail_indexnow.models import Intent, TrackedUrl
 from wagtail_indexnow.pages import announcing, audits, subtrees
 from wagtail_indexnow.pages.comparison import Check
 from wagtail_indexnow.payloads import IntentRef
 from wagtail_indexnow.relay.dispatch import tick
 from wagtail_indexnow.relay.senders import InlineCourier
-from wagtail_indexnow.submission import claims
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "https://www.example.com/en/news/"
@@ -140,24 +138,6 @@ def test_section_reordered_between_two_chunks_is_told_whole(
 
     assert [url for url in indexnow.settled() if "section" in url] == told
     assert len(told) == 5
-
-
-def test_urls_left_of_a_split_post_go_with_the_others(indexnow: Any, news: Any) -> None:
-    """Half of a POST that was too large was claimed and given back: nothing is stuck."""
-    marks = [
-        Marked(url=f"{URL}{n}/", host=HOST, change=Change.ADDED, page_id=None) for n in range(4)
-    ]
-    tracked_urls.mark(marks, now=timezone.now())
-    indexnow.engine.answer(Answer(status=413))
-    indexnow.work()
-    indexnow.travel_to(timezone.now() + timedelta(minutes=2))
-    half = claims.claim("engine", HOST, now=timezone.now())
-    assert half is not None
-    claims.unclaim(half)
-
-    indexnow.settle()
-
-    assert set(indexnow.told()) == {mark.url for mark in marks}
 
 
 def test_url_whose_answer_was_lost_is_told_as_removed(indexnow: Any, news: Any) -> None:

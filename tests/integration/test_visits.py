@@ -396,7 +396,7 @@ class TestLogs:
 
     def test_host_is_asked_for_where_there_are_several(self, read: Any) -> None:
         submission = submitted(ago=timedelta(hours=1))
-        channels.ensure("engine", ["www.example.org"])
+        channels.ensure([("engine", "www.example.org")])
 
         read(line())
         assert visits() == []

@@ -1,10 +1,7 @@
 """How work reaches whoever does it: a message to a worker, or a call right here."""
 
-import logging
 from collections.abc import Callable
 from typing import Any, Protocol
-
-logger = logging.getLogger(__name__)
 
 
 class Courier(Protocol):
@@ -53,10 +50,7 @@ class InlineCourier:
     def submit(self, payload: dict[str, Any]) -> None:
         self._do(self._worker.handle_submission, payload)
 
-    def _do(self, work: Callable[[Any], None], payload: dict[str, Any]) -> None:
+    def _do(self, work: Callable[[Any], bool], payload: dict[str, Any]) -> None:
         # As with a worker, one piece of work never stops the others.
-        try:
-            work(payload)
-        except Exception:
+        if not work(payload):
             self.faults += 1
-            logger.exception("payload=%s state=left_for_later", payload)
