@@ -106,7 +106,8 @@ class TestKeys:
         response = superuser.post(f"{SETTINGS}keys/{HOST}/verify/", follow=True)
 
         text = text_of(response)
-        assert f"{HOST}: The host could not be reached. Check the host name" in text
+        assert f"{HOST}: The host could not be reached." in text
+        assert "Check the host name" in text
 
     def test_r62_verifying_a_site_that_is_not_served_connects_nowhere(
         self, superuser: Client, home: Page, indexnow: Any
@@ -116,7 +117,7 @@ class TestKeys:
 
         response = superuser.post(f"{SETTINGS}keys/intranet.example.org/verify/", follow=True)
 
-        assert "The host is not served here." in text_of(response)
+        assert "Host not served here" in text_of(response)
 
     def test_rotating_asks_first(self, superuser: Client, home: Page) -> None:
         key = keys.key_for(HOST)

@@ -245,7 +245,7 @@ class TestSettings:
 
 class TestRefusals:
     def found(self) -> list[Any]:
-        return [finding for finding in health.findings(live=False) if finding.name == "visits"]
+        return [finding for finding in health.check_all(live=False) if finding.name == "visits"]
 
     def test_refusals_of_ten_urls_are_a_finding(self, home: Page, submit: Submit) -> None:
         rows = pages(home, 10)
