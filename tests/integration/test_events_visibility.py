@@ -291,7 +291,7 @@ def test_page_that_is_hidden_while_its_url_waits_is_never_sent(
     assert TrackedUrl.objects.get(url=SECTION).reason == "not_public_yet"
     # No signal said so: the audit finds it.
     indexnow.audit()
-    assert indexnow.settled() == [SECTION]
+    assert indexnow.settled() == [SECTION, f"{SECTION}one/", f"{SECTION}one/deep/"]
     assert changes()[SECTION] == "removed"
 
 
