@@ -202,7 +202,7 @@ def _discovery() -> Found:
 
 @_static
 def verification_check() -> Found:
-    """Report that pages are to be checked without the libraries that read them safely."""
+    """Report that pages are to be checked, which this version cannot do yet."""
     if _is_misconfigured() or not conf.verify_pages:
         return
     missing = [name for name in VERIFY_LIBRARIES if importlib.util.find_spec(name) is None]
@@ -211,6 +211,12 @@ def verification_check() -> Found:
             "E008",
             f"{SETTING}['VERIFY_PAGES'] needs {' and '.join(missing)}, which cannot be imported.",
             'pip install "wagtail-indexnow-dramatiq[verify]"',
+        )
+    else:
+        yield _error(
+            "E008",
+            f"{SETTING}['VERIFY_PAGES'] is not available yet: URLs would wait for ever.",
+            "Remove VERIFY_PAGES until a release says that it checks public pages.",
         )
 
 

@@ -178,6 +178,14 @@ def test_e008_pages_are_to_be_checked_without_the_libraries(
     assert "protego" not in message.msg
 
 
+def test_e008_verification_that_this_version_cannot_do_yet(configure: Any) -> None:
+    configure(VERIFY_PAGES=True)
+
+    [message] = look()
+    assert message.id == "wagtail_indexnow.E008"
+    assert "not available yet" in message.msg
+
+
 @pytest.mark.parametrize(
     ("position", "found"), [(0, []), (1, ["W013"]), (None, [])], ids=["first", "second", "absent"]
 )
