@@ -77,7 +77,8 @@ def test_a_new_url_waits_to_be_sent_at_once() -> None:
 def test_marking_makes_the_channels_too() -> None:
     mark([marked(), marked(host="b.example.com")], now=START)
 
-    hosts = Channel.objects.values_list("host", flat=True)
+    # On MySQL one row more has neither: transactions that insert new URLs take turns on it.
+    hosts = Channel.objects.exclude(endpoint="").values_list("host", flat=True)
     assert sorted(hosts) == ["", "b.example.com", HOST]
 
 
