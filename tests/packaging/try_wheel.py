@@ -26,7 +26,13 @@ SECRET_KEY = "wheel"
 ROOT_URLCONF = "urls"
 ALLOWED_HOSTS = ["www.example.com"]
 USE_TZ = True
-DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "site.sqlite3"}}
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": "site.sqlite3",
+        "OPTIONS": {"transaction_mode": "IMMEDIATE"},
+    }
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = [
     "wagtail_indexnow", "django_dramatiq", "wagtail.users", "wagtail.sites", "wagtail.snippets",
