@@ -80,7 +80,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 from wagtail.models import Page, Site
-from wagtail_indexnow import keys
+from wagtail_indexnow.submission import keys
 from wagtail_indexnow.models import TrackedUrl
 import wagtail_indexnow
 
@@ -96,7 +96,7 @@ key = keys.key_for("www.example.com")
 client = Client(headers={"host": "www.example.com"})
 assert client.get(f"/{key}.txt").content == key.encode()
 client.force_login(get_user_model().objects.create_superuser("admin", password="x"))
-for name in ("urls", "submissions", "schedule", "settings"):
+for name in ("urls", "submissions", "events", "settings"):
     assert client.get(reverse(f"wagtail_indexnow_admin:{name}")).status_code == 200, name
 print("the page was announced, the key file is served, the reports open")
 """
